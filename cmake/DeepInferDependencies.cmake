@@ -1,0 +1,15 @@
+# Third-party libraries, all from the distribution's packages (setup.sh names them).
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+if(DEEPINFER_TESTS)
+  find_package(GTest REQUIRED)
+  # Debian's librapidcheck-dev has no CMake config in every release: header and archive are enough.
+  find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+endif()

@@ -1,0 +1,38 @@
+// ThreadPool: fork-join parallelism of one step's operations.  Owned by a backend; called from one thread at a time.
+// No locks and no allocation in parallel_for; idle workers spin briefly, then sleep.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/function_ref.h"
+
+namespace deepinfer {
+
+struct ThreadPoolOptions {
+  int threads = 0;            // the calling thread included; 0: one per physical core this process may use
+  bool pin = true;            // bind each worker to one core (the caller's affinity mask is respected)
+  int spin_microseconds = 50; // how long an idle worker spins before it sleeps
+};
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(const ThreadPoolOptions& options = {});
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const;
+
+  // Calls body(task, thread) for every task in [0, tasks), each exactly once, and returns when all are done.
+  // thread is in [0, threads()); tasks are handed out dynamically, so a result must not depend on the thread.
+  // body must not throw and must not call parallel_for.
+  void parallel_for(int64_t tasks, FunctionRef<void(int64_t task, int thread)> body);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace deepinfer

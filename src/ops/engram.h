@@ -1,0 +1,38 @@
+// Engram lookup (specs/v41-model.md 2.8).  The hash is integer work of the host plan (models/deepseek_v41/engram_hash.h);
+// the operations here gather table rows and mix the result into the stream.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+#include "tensor/matrix.h"
+#include "ops/hyper_connection.h"
+
+namespace deepinfer {
+
+// The table as stored: e4m3 [table_rows, width] with e8m0 [table_rows, width / 32].  Rows are read where they lie (mapped
+// file or memory), nothing is copied at load.  A row past the end reads as 0.
+struct EngramTable {
+  const uint8_t* weight = nullptr;
+  const uint8_t* scale = nullptr;
+  int64_t rows = 0;
+  int64_t width = 0;
+};
+
+struct EngramGather {
+  EngramTable table;
+  const int64_t* row = nullptr;        // [rows, lookups]
+  int lookups = 0;                     // rows of the table per token
+  MatrixView<bf16> e;                  // [rows, lookups * width]: exact values, not rounded again
+};
+
+struct EngramMix {
+  MatrixView<const bf16> kv;           // [rows, (c + 1) * d]: wkv e; keys of the c copies, then the value
+  const bf16* query_weight = nullptr;  // [c, d]
+  const bf16* key_weight = nullptr;    // [c, d]
+  float eps = 0;
+  const uint8_t* dead = nullptr;       // [rows] or null: 1 keeps the stream (image positions)
+  MatrixView<bf16> streams;            // X [rows, c*d], updated in place
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,88 @@
+// Ops: the line between the model and a backend.  One method per model step; the contract of each is in its header.
+//
+// Rules for every operation (docs/architecture.md, "Exactness"):
+//  - row i of an output depends on row i of the inputs and on the cached state of its sequence only;
+//  - the bits do not depend on the number of rows, on threads, or on what else is in the step;
+//  - no allocation after prepare(); inputs are valid (a violated precondition is a programmer error).
+// reference/ implements all of it in plain C++ and is the oracle of the other backends.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "ops/compressor.h"
+#include "ops/embed.h"
+#include "ops/engram.h"
+#include "ops/hyper_connection.h"
+#include "ops/index_topk.h"
+#include "ops/linear.h"
+#include "ops/moe.h"
+#include "ops/norm.h"
+#include "ops/rope.h"
+#include "ops/sample.h"
+#include "ops/sparse_attention.h"
+#include "ops/window_kv.h"
+
+namespace deepinfer {
+
+// The largest step an engine will run; a backend sizes its scratch memory from it once.
+struct OpsLimits {
+  int64_t rows = 1;             // rows of a step
+  int64_t max_k = 0;            // widest input of a matrix product
+  int64_t max_n = 0;            // widest output of a matrix product
+  int heads = 0;
+  int head_dim = 0;
+  int window_size = 128;
+  int top_k = 0;                // index_topk
+  int index_heads = 0;
+  int candidate_blocks = 0;
+  int64_t max_position = 0;     // context length
+  int experts = 0;              // most routed experts of a layer
+  int experts_per_token = 0;
+  int64_t expert_width = 0;     // moe_intermediate_size
+  int64_t hidden = 0;
+  int64_t vocabulary = 0;
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  virtual std::string_view name() const = 0;  // "reference", "cpu/avx2", ...
+  virtual void prepare(const OpsLimits& limits) = 0;
+
+  virtual void embed_tokens(const EmbedTokens&) = 0;
+  virtual void rms_norm(const RmsNorm&) = 0;
+  virtual void rope(const Rope&) = 0;
+  virtual void quantize_activation(const QuantizeActivation&) = 0;
+  virtual void matmul(const Matmul&) = 0;
+  virtual void grouped_matmul(const GroupedMatmul&) = 0;
+
+  virtual void hyper_connection_mix(const HyperConnectionMix&) = 0;
+  virtual void hyper_connection_collapse(const HyperConnectionCollapse&) = 0;
+  virtual void hyper_connection_expand(const HyperConnectionExpand&) = 0;
+  virtual void hyper_connection_mean(const HyperConnectionMean&) = 0;
+
+  virtual void engram_gather(const EngramGather&) = 0;
+  virtual void engram_mix(const EngramMix&) = 0;
+
+  virtual void make_window_records(const MakeWindowRecords&) = 0;
+  virtual void commit_window(const CommitWindow&) = 0;
+  virtual void compress_pairs(const CompressPairs&) = 0;
+  virtual void store_compressed(const StoreCompressed&) = 0;
+  virtual void store_index_keys(const StoreIndexKeys&) = 0;
+  virtual void make_index_queries(const MakeIndexQueries&) = 0;
+  virtual void index_topk(const IndexTopk&) = 0;
+  virtual void sparse_attention(const SparseAttention&) = 0;
+
+  virtual void route(const Route&) = 0;
+  virtual void mixture_of_experts(const MixtureOfExperts&) = 0;
+
+  virtual void add_rows(const AddRows&) = 0;
+  virtual void sample(const Sample&) = 0;
+};
+
+// Plain C++, one thread, the oracle.
+std::unique_ptr<Ops> make_reference_ops();
+
+}  // namespace deepinfer
