@@ -40,11 +40,13 @@ clang_runtime_package() {
   fi
 }
 
-missing_packages() {
+# Fills the array `missing` with those of the named packages that are not installed.
+find_missing() {
   local package
+  missing=()
   for package in "$@"; do
     [ "$package" = libclang-rt-dev ] && package=$(clang_runtime_package)
-    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
   done
 }
 
@@ -54,19 +56,18 @@ install_packages() {
     return 0
   fi
   local missing
-  missing=$(missing_packages "$@")
-  if [ -n "$missing" ] && ! apt-cache show ninja-build >/dev/null 2>&1 && [ -z "${dry_run:-}" ]; then
-    as_root apt-get update -q >&2
-    missing=$(missing_packages "$@")
-  fi
-  [ -z "$missing" ] && return 0
+  find_missing "$@"
+  [ ${#missing[@]} -eq 0 ] && return 0
   if [ -n "${dry_run:-}" ]; then
-    printf '  %s\n' $missing
+    printf '  %s\n' "${missing[@]}"
     return 0
   fi
-  echo "setup.sh: installing" $missing >&2
-  # shellcheck disable=SC2086  # one word a package
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2
+  if ! apt-cache show ninja-build >/dev/null 2>&1; then  # a bare image has no package lists
+    as_root apt-get update -q >&2
+    find_missing "$@"
+  fi
+  echo "setup.sh: installing ${missing[*]}" >&2
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
 }
 
 as_root() {
@@ -92,12 +93,11 @@ install_python() {
   export DEEPINFER_DEEPSEEK_TOKENIZER
 }
 
-# build PRESET [TARGETS...]: configure and build, quietly unless something is wrong.
+# build PRESET [cmake --build arguments]
 build() {
   local preset=$1
   shift
-  cmake --preset "$preset" ${CMAKE_ARGUMENTS:-} >&2
-  cmake --build --preset "$preset" ${1:+--target "$@"} >&2
+  cmake --build --preset "$preset" "$@" >&2
 }
 
 run_tests() {  # PRESET [ctest arguments]
@@ -108,7 +108,9 @@ run_tests() {  # PRESET [ctest arguments]
 
 command_build() {
   install_packages "${BUILD_PACKAGES[@]}"
-  [ -n "${dry_run:-}" ] || CMAKE_ARGUMENTS=-DDEEPINFER_TESTS=OFF build cpu
+  [ -n "${dry_run:-}" ] && return 0
+  cmake --preset cpu -DDEEPINFER_TESTS=OFF >&2
+  build cpu
 }
 
 command_run() {
@@ -120,6 +122,7 @@ command_test() {
   install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
   install_python
   [ -n "${dry_run:-}" ] && return 0
+  cmake --preset cpu-ci >&2
   build cpu-ci
   run_tests cpu-ci
 }
@@ -133,13 +136,15 @@ command_sanitize() {
 }
 
 sanitize_address() {
+  cmake --preset cpu-asan-ubsan >&2
   build cpu-asan-ubsan
   run_tests cpu-asan-ubsan
   tests/fuzz/run_fuzzers.sh build/cpu-asan-ubsan "${FUZZ_RUNS:-20000}"
 }
 
 sanitize_thread() {
-  build cpu-tsan thread_sanitizer_tests
+  cmake --preset cpu-tsan >&2
+  build cpu-tsan --target thread_sanitizer_tests
   run_tests cpu-tsan --label-regex threads
 }
 
