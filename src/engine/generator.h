@@ -13,6 +13,7 @@
 
 #include "base/function_ref.h"
 #include "base/status.h"
+#include "ops/ops.h"
 #include "ops/sample.h"
 
 namespace deepinfer {
@@ -23,12 +24,12 @@ enum class PrefillMode {
   kBoundedReplay,  // DeepInfer's approximation: the decoder half sees the last replay_tokens prompt tokens only
 };
 
+inline constexpr int64_t kDefaultPrefillChunk = 512;
+
 struct GeneratorOptions {
   std::filesystem::path model;      // folder with config.json, tokenizer.json, safetensors
-  std::string backend = "cpu";      // "cpu" or "reference"
-  int threads = 0;                  // 0: one per physical core
   int64_t max_context = 0;          // tokens; 0: the model's own maximum
-  int64_t prefill_chunk = 0;        // rows a prefill step; 0: chosen by the backend
+  int64_t prefill_chunk = 0;        // rows a prefill step; 0: kDefaultPrefillChunk.  Never changes the answer
   PrefillMode prefill = PrefillMode::kExact;
   int64_t replay_tokens = 140;      // kBoundedReplay only
 };
@@ -77,7 +78,8 @@ struct GenerationResult {
 
 class Generator {
  public:
-  static Result<std::unique_ptr<Generator>> open(const GeneratorOptions& options);
+  // ops: the backend, made by the executable (make_reference_ops, make_cpu_ops): libraries do not link backends.
+  static Result<std::unique_ptr<Generator>> open(const GeneratorOptions& options, std::unique_ptr<Ops> ops);
   virtual ~Generator() = default;
 
   // Runs the prompt and generates.  on_tokens gets the tokens of each step as they are decided (never empty); it returns

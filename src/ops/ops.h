@@ -13,6 +13,7 @@
 #include "ops/compressor.h"
 #include "ops/embed.h"
 #include "ops/engram.h"
+#include "ops/gather_rows.h"
 #include "ops/hyper_connection.h"
 #include "ops/index_topk.h"
 #include "ops/linear.h"
@@ -52,6 +53,8 @@ class Ops {
   virtual void prepare(const OpsLimits& limits) = 0;
 
   virtual void embed_tokens(const EmbedTokens&) = 0;
+  // Host memory only; a backend with its own memory overrides it.
+  virtual void gather_rows(const GatherRows&);
   virtual void rms_norm(const RmsNorm&) = 0;
   virtual void rope(const Rope&) = 0;
   virtual void quantize_activation(const QuantizeActivation&) = 0;

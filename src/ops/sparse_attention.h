@@ -19,6 +19,7 @@ struct AttentionSequence {
   int64_t first_record = 0;            // row of step_records that holds step_position
   int64_t step_records = 0;            // records this sequence has in the step
   int64_t step_position = 0;           // position of the first of them; <= position (prefill may keep more keys than queries)
+  int64_t first_visible = 0;           // window rows of earlier positions do not exist and are never read (v41-model.md 3.3)
   BlockList compressed;                // of the KV source; unused where selected is empty
 };
 
@@ -27,8 +28,9 @@ struct AttentionSequence {
 //   o = bf16( sum_j bf16(exp(s_j - m)) k_j / (sum_j exp(s_j - m) + exp(sink - m)) ).  No visible row: exactly 0.
 struct SparseAttention {
   enum class Window : uint8_t {
-    kCausal,      // position p sees the records of max(0, p - window + 1) .. p
-    kDraftBlock,  // every row sees ring positions max(0, position - window) .. position - 1 and all step records (4.2)
+    // Lower bounds are max(first_visible, ...), and first_visible >= 0.
+    kCausal,      // position p sees the records of p - window + 1 .. p
+    kDraftBlock,  // every row sees ring positions position - window .. position - 1 and all step records (4.2)
   };
   MatrixView<const bf16> q;            // [rows, heads * head_dim], rotated
   int heads = 0;
