@@ -12,13 +12,14 @@ namespace deepinfer {
 
 // Ratio 2: pools the tokens 2j and 2j+1.  Per channel a softmax over the two gate logits weighs the two values, in fp32;
 // the sum is cast to bf16 and normed.  A group is emitted when its odd token is in the step; the half group of an even
-// last token waits in the ring (fp32, [slot][gate logits | values]).
+// last token waits in the ring (fp32, [slot][gate logits | values]).  The partner of an odd first token is read there.
 struct CompressSequence {
   int64_t first_row = 0;               // of value and gate
   int64_t rows = 0;
   int64_t position = 0;                // of first_row
   int64_t first_group = 0;             // row of latent that receives this sequence's first completed group
-  Ring half_groups;                    // record: 2 * width floats; written for every even position of the step
+  Ring half_groups;                    // record: 2 * width floats; written for every even position of the step (a
+                                       // verify step may be rolled back behind any of them)
 };
 
 struct CompressPairs {

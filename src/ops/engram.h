@@ -11,7 +11,7 @@
 namespace deepinfer {
 
 // The table as stored: e4m3 [table_rows, width] with e8m0 [table_rows, width / 32].  Rows are read where they lie (mapped
-// file or memory), nothing is copied at load.  A row past the end reads as 0.
+// file or memory), nothing is copied at load.  A row outside [0, rows) reads as 0.
 struct EngramTable {
   const uint8_t* weight = nullptr;
   const uint8_t* scale = nullptr;
@@ -23,9 +23,12 @@ struct EngramGather {
   EngramTable table;
   const int64_t* row = nullptr;        // [rows, lookups]
   int lookups = 0;                     // rows of the table per token
-  MatrixView<bf16> e;                  // [rows, lookups * width]: exact values, not rounded again
+  MatrixView<bf16> e;                  // [rows, lookups * width]: bf16(value * scale), which is exact; no FP8 rounding
 };
 
+// Copy j of a row that is not dead, all in fp32 (the products in this order):
+//   r = rsqrt(mean(X_j^2) + eps) * rsqrt(mean(key_j^2) + eps);  dot = sum_c (X_j[c] * (q_j[c] * k_j[c])) * key_j[c]
+//   a = (dot * r) * d^-0.5;  g = sigmoid(copysign(sqrt(max(|a|, 1e-6)), a));  X_j = bf16(X_j + g * value)
 struct EngramMix {
   MatrixView<const bf16> kv;           // [rows, (c + 1) * d]: wkv e; keys of the c copies, then the value
   const bf16* query_weight = nullptr;  // [c, d]

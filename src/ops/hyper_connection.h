@@ -20,7 +20,8 @@ struct HyperConnectionWeights {        // of one site (attention or ffn); all fp
   float norm_eps = 1e-20f;
 };
 
-// The coefficients of one site, from the stream at that site.
+// The coefficients of one site, from the stream at that site (formulas in 2.2).  fp32; the Sinkhorn steps divide, they do
+// not multiply by a reciprocal; sums of four are ((a + b) + c) + d.
 struct HyperConnectionMix {
   MatrixView<const bf16> streams;      // X [rows, c*d]
   HyperConnectionWeights weights;
@@ -38,7 +39,7 @@ struct HyperConnectionCollapse {
   MatrixView<bf16> x;                  // [rows, d]
 };
 
-// X'_j = bf16(post_j y + sum_i comb[i][j] X_i), in place.
+// X'_j = bf16(post_j y + (sum_i comb[i][j] X_i)), in place; i ascending, products rounded.
 struct HyperConnectionExpand {
   MatrixView<const bf16> y;            // [rows, d]: the sublayer's output
   MatrixView<const float> post;        // [rows, c]
@@ -46,7 +47,7 @@ struct HyperConnectionExpand {
   MatrixView<bf16> streams;            // [rows, c*d]
 };
 
-// tap = bf16(mean over the copies), the DSpark feature of a layer's input.
+// tap = bf16(mean over the copies, fp32), the DSpark feature of a layer's input.
 struct HyperConnectionMean {
   MatrixView<const bf16> streams;      // [rows, c*d]
   MatrixView<bf16> x;                  // [rows, d]

@@ -28,8 +28,13 @@ struct IndexSequence {
 };
 
 // score(j) = sum_h relu(q_h . k_j) * w_h, w_h = float(weights[h]) * (head_dim * heads)^-0.5: each product rounded to fp32,
-// added for h = 0, 1, ... in order, no fma.  The dot product itself is summed exactly where fp32 can hold it.
+// added for h = 0, 1, ... in order from 0, no fma.  The dot product is fp32: per 32 channels the sum of the e2m1 products
+// (exact: a multiple of 1/4 below 2^11) times (scale_q * scale_k), the groups added in ascending order.  So all backends
+// give the same scores and the same selection, bit for bit.
 // selected: the top_k visible rows by (score descending, row ascending), written in ascending order, -1 fills.
+// Candidate pool of a row: block b holds rows [b * candidate_block, (b + 1) * candidate_block), its score is the largest of
+// its visible rows; the block of the newest visible row comes first whatever its score; kept are the
+// candidate_topk_blocks best by (score descending, block ascending).  A query that sees no row keeps none.
 // The scores are never all in memory: cost O(visible * heads) a row, memory O(top_k + candidate blocks).
 struct IndexTopk {
   enum class Pool : uint8_t {

@@ -9,8 +9,9 @@
 
 namespace deepinfer {
 
-// s = sqrt(softplus(gate x)); the top_k experts by (s + bias descending, id ascending);
-// weight_k = s_k / (sum of the selected s, in selection order, + 1e-20) * scaling.
+// s = sqrt(softplus(gate x)), softplus(x) = x above 20, else log1p(exp(x)), all fp32; the top_k experts by
+// (s + bias descending, id ascending), so the 0 of a dead gate and equal scores keep the lower id;
+// weight_k = (s_k / (sum of the selected s, in selection order, + 1e-20)) * scaling.
 struct Route {
   MatrixView<const bf16> x;            // [rows, d], not quantised
   LinearWeight gate;                   // bf16 [experts, d]
@@ -29,16 +30,16 @@ struct ExpertWeights {
   LinearWeight w2;                     // down [d, f]
 };
 
-// expert(x) = w2 FP8( w * silu(min(g, limit)) * clamp(u, +-limit) ), g = float(bf16(w1 x)), u = float(bf16(w3 x)), the
-// product in fp32, FP8 per 32 straight from fp32; each expert's output is rounded to bf16.
+// expert(x) = w2 FP8( (silu(min(g, limit)) * clamp(u, +-limit)) * w ), g = float(bf16(w1 x)), u = float(bf16(w3 x)), the
+// product in fp32, FP8 per 32 straight from fp32; each expert's output is rounded to bf16.  silu(g) = g / (1 + exp(-g)).
 // y = bf16( 0 + experts in ascending id + shared (no weight, last) ), the sum in fp32.
 struct MixtureOfExperts {
   MatrixView<const bf16> x;            // [rows, d], already rounded by QuantizeActivation
-  MatrixView<const int32_t> expert;    // [rows, top_k]
+  MatrixView<const int32_t> expert;    // [rows, top_k], different in a row; top_k may be 0
   MatrixView<const float> weight;      // [rows, top_k]
   const ExpertWeights* experts = nullptr;
   int expert_count = 0;
-  ExpertWeights shared;
+  ExpertWeights shared;                // empty: none
   float limit = 10;
   MatrixView<bf16> y;                  // [rows, d]
 };

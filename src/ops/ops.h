@@ -3,7 +3,10 @@
 // Rules for every operation (docs/architecture.md, "Exactness"):
 //  - row i of an output depends on row i of the inputs and on the cached state of its sequence only;
 //  - the bits do not depend on the number of rows, on threads, or on what else is in the step;
-//  - no allocation after prepare(); inputs are valid (a violated precondition is a programmer error).
+//  - no allocation after prepare() (the reference is exempt); inputs are valid (a violated precondition is a programmer
+//    error); a matrix with 0 rows is a valid input of every operation and does nothing;
+//  - arithmetic is fp32: square roots and divisions rounded once, exp and log good to 2 ulp, no flush of subnormals; a
+//    backend may choose the order of sums of more than four terms and nothing else (docs/numerics.md).
 // reference/ implements all of it in plain C++ and is the oracle of the other backends.
 #pragma once
 

@@ -26,43 +26,52 @@ struct TokenCount {
   int32_t in_output = 0;
 };
 
-// What one row asks for.  Greedy below temperature 1e-5.
+// What one row asks for.  Order of everything (specs/dspark.md 5.2b, "Order"): bias, repetition, presence, frequency,
+// each one fp32 operation; error check; mask; then greedy, or top-k, top-p, min-p and the draw.
 struct SamplingRow {
-  float temperature = 1;
-  float top_p = 1;              // >= 1: off
-  float min_p = 0;              // 0: off
-  int32_t top_k = 0;            // 0: off
-  float repetition_penalty = 1; // of tokens in prompt or output: z > 0 ? z / r : z * r
-  float presence_penalty = 0;   // z -= presence if in_output > 0
-  float frequency_penalty = 0;  // z -= frequency * in_output
+  float temperature = 1;         // below 1e-5: greedy; the filters, seed and position are ignored then
+  float top_p = 1;               // >= 1: off
+  float min_p = 0;               // 0: off
+  int32_t top_k = 0;             // 0: off
+  float repetition_penalty = 1;  // 1: off; of tokens in prompt or output: z > 0 ? z / r : z * r
+  float presence_penalty = 0;    // 0: off; z - presence if in_output > 0
+  float frequency_penalty = 0;   // 0: off; fma(-frequency, in_output, z)
   uint64_t seed = 0;
-  int64_t position = 0;         // of the token being drawn, in the whole sequence
+  int64_t position = 0;  // of the token being drawn, in the whole sequence; below 2^32
   uint32_t stream = 0;
-  std::span<const LogitBias> logit_bias;    // unique tokens
-  std::span<const TokenCount> counts;       // unique tokens; needed where a penalty is on
-  const uint32_t* allowed = nullptr;        // bit mask of the vocabulary, or null: all
-  int32_t logprobs = -1;        // -1: none; 0: of the chosen token; k: also of the k most likely tokens
-  bool raw_logprobs = false;    // of the logits as the model gave them; else after bias, penalties, mask, temperature and filters
+  std::span<const LogitBias> logit_bias;  // unique tokens of the vocabulary
+  std::span<const TokenCount> counts;     // unique tokens of the vocabulary; needed where a penalty is on
+  const uint32_t* allowed = nullptr;      // mask, bit v % 32 of word v / 32 is token v; null: all
+  int32_t logprobs = -1;                  // -1: none; 0: of the chosen token; k: also of the k most likely tokens
+  bool raw_logprobs = false;  // of the logits as the model gave them; else of the distribution that was drawn from
 };
 
 struct TokenLogprob {
-  int32_t token = -1;
+  int32_t token = -1;  // -1: fewer tokens than asked for
   float logprob = 0;
 };
 
 // The choice for one row.
 struct SampledRow {
-  int32_t token = -1;           // -1: no token may be drawn (NaN, +inf or no finite logit): an error of that row only
-  int32_t kept = 0;             // tokens left after the filters
-  float key = 0;                // of the winner: z / T + noise, or the logit when greedy
-  float logprob = 0;            // of the chosen token, where asked for
+  int32_t token = -1;  // -1: no token may be drawn (a NaN or +inf logit before the mask, or no finite logit after it):
+                       // an error of that row only; everything else in the row's result is then 0 or -1
+  int32_t kept = 0;   // tokens left after the filters; 1 when greedy
+  float key = 0;      // of the winner: fma(z, 1 / T, noise), or the logit when greedy
+  float logprob = 0;  // of the chosen token, where asked for
 };
 
+// Log-probabilities, to the bit on every backend.  Over a set of tokens with logits z and r = 1 / T:
+//   d_v = (z_v - zmax) * r;   mass_v = trunc(exp(d_v) * 2^40) with the exp of 5.2b;   S = sum of masses (integers)
+//   logprob_v = d_v - ln(float(S) * 2^-40) with the ln of 5.2b; the rounded int64 -> fp32 conversion is to nearest even
+// raw: all finite logits of the model, before bias, penalties and mask, r = 1 whatever the temperature.
+// processed: the tokens kept by the filters, z after bias, penalties and mask; other tokens are not listed.  A greedy
+// row has no filters and r = 1: all finite logits. Most likely tokens are ordered by (z descending, id ascending), the
+// order of the filters.
 struct Sample {
-  MatrixView<float> logits;                 // [rows, vocabulary]; bias, penalties and mask are applied in place
+  MatrixView<float> logits;  // [rows, vocabulary <= 2^20]; bias, penalties and mask are applied in place
   std::span<const SamplingRow> rows;
-  std::span<SampledRow> result;             // [rows]
-  MatrixView<TokenLogprob> top_logprobs;    // [rows, most logprobs] or empty; logprob descending, then id ascending
+  std::span<SampledRow> result;           // [rows]
+  MatrixView<TokenLogprob> top_logprobs;  // [rows, most logprobs] or empty; unused places hold {-1, 0}
 };
 
 }  // namespace deepinfer

@@ -24,8 +24,9 @@ struct AttentionSequence {
 };
 
 // Row order inside a sum: window rows by position, then compressed rows ascending.  Per head:
-//   s_j = (q . k_j) * head_dim^-0.5 in fp32;  m = max(s_j) floored at -1e30
+//   s_j = (q . k_j) * head_dim^-0.5 in fp32;  m = max(s_j) floored at -1e30, the sink left out
 //   o = bf16( sum_j bf16(exp(s_j - m)) k_j / (sum_j exp(s_j - m) + exp(sink - m)) ).  No visible row: exactly 0.
+// Hidden, stale and never-written slots are not read (their bytes may decode to NaN).
 struct SparseAttention {
   enum class Window : uint8_t {
     // Lower bounds are max(first_visible, ...), and first_visible >= 0.
