@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace deepinfer {
@@ -11,6 +12,8 @@ namespace deepinfer {
 enum class DType : uint8_t { kBool, kU8, kI8, kF8E4M3, kF8E5M2, kF8E8M0, kF4, kI16, kU16, kF16, kBF16, kI32, kU32, kF32, kI64, kU64, kF64 };
 
 std::string_view to_string(DType dtype);
+std::optional<DType> dtype_from_string(std::string_view name);  // the inverse; nothing for an unknown name
+int bits(DType dtype);                                          // of one element: 4 .. 64
 
 // bfloat16: the upper half of a float.
 struct bf16 {

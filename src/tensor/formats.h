@@ -38,4 +38,10 @@ void decode_main_kv_row(const uint8_t* record, int64_t channels, bf16* out);
 void encode_index_row(const bf16* x, int64_t channels, uint8_t* record);
 void decode_index_row(const uint8_t* record, int64_t channels, bf16* out);
 
+// One row of a quantised weight to fp32 (section 5).  `scales` points at the E8M0 bytes of the row's group: for an FP8
+// weight [N, K] with scale [ceil(N/32), ceil(K/32)] that is row n / 32 of the scales, for an FP4 weight row n.
+// FP8: one byte a weight, any number of columns.  FP4: e2m1, two a byte, low nibble first; columns a multiple of 32.
+void decode_fp8_weight_row(const uint8_t* weights, const uint8_t* scales, int64_t columns, float* out);
+void decode_fp4_weight_row(const uint8_t* weights, const uint8_t* scales, int64_t columns, float* out);
+
 }  // namespace deepinfer

@@ -1,0 +1,48 @@
+// Buffer: owned host memory for weights, caches and scratch, allocated at start and never on the token path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+
+namespace deepinfer {
+
+// Zeroed, aligned to 64 bytes; from 2 MiB on aligned to 2 MiB and advised to use huge pages.  Large pages of zeros are
+// not touched here: the thread that first writes one decides its NUMA node.
+class Buffer {
+ public:
+  static constexpr size_t kAlignment = 64;
+  static constexpr size_t kHugePage = size_t{2} << 20;
+
+  // kResourceExhausted when the system has no room for it; bytes may be 0.
+  static Result<Buffer> allocate(uint64_t bytes);
+
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  uint64_t size() const { return size_; }  // bytes
+
+  template <typename T>
+  T* as() {
+    static_assert(alignof(T) <= kAlignment);
+    return reinterpret_cast<T*>(data_);
+  }
+  template <typename T>
+  const T* as() const {
+    static_assert(alignof(T) <= kAlignment);
+    return reinterpret_cast<const T*>(data_);
+  }
+
+ private:
+  void release() noexcept;
+
+  std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+}  // namespace deepinfer
