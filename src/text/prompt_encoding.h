@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "base/status.h"
+#include "text/byte_range.h"
 #include "text/conversation.h"
 
 namespace deepinfer {
-
-// Half-open byte range of RenderedPrompt::text.
-struct ByteRange {
-  size_t begin = 0;
-  size_t end = 0;
-  bool operator==(const ByteRange&) const = default;
-};
 
 // Where reading of the output starts (text/output_parser.h).  "Fresh" parts drop one run of leading line feeds.
 enum class OutputStart { kContent, kReasoning, kContentContinued, kReasoningContinued, kTools };

@@ -17,15 +17,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "text/byte_range.h"
 
 namespace deepinfer {
-
-// Half-open range of byte offsets.
-struct ByteRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  bool operator==(const ByteRange&) const = default;
-};
 
 class Tokenizer {
  public:
