@@ -30,7 +30,7 @@ struct IndexSequence {
 // score(j) = sum_h relu(q_h . k_j) * w_h, w_h = float(weights[h]) * (head_dim * heads)^-0.5: each product rounded to fp32,
 // added for h = 0, 1, ... in order from 0, no fma.  The dot product is fp32: per 32 channels the sum of the e2m1 products
 // (exact: a multiple of 1/4 below 2^11) times (scale_q * scale_k), the groups added in ascending order.  So all backends
-// give the same scores and the same selection, bit for bit.
+// give the same scores and the same selection, bit for bit.  A NaN counts as -infinity and is never selected.
 // selected: the top_k visible rows by (score descending, row ascending), written in ascending order, -1 fills.
 // Candidate pool of a row: block b holds rows [b * candidate_block, (b + 1) * candidate_block), its score is the largest of
 // its visible rows; the block of the newest visible row comes first whatever its score; kept are the

@@ -10,7 +10,7 @@
 namespace deepinfer {
 
 // s = sqrt(softplus(gate x)), softplus(x) = x above 20, else log1p(exp(x)), all fp32; the top_k experts by
-// (s + bias descending, id ascending), so the 0 of a dead gate and equal scores keep the lower id;
+// (s + bias descending, id ascending), a NaN ranks as -infinity;
 // weight_k = (s_k / (sum of the selected s, in selection order, + 1e-20)) * scaling.
 struct Route {
   MatrixView<const bf16> x;            // [rows, d], not quantised
