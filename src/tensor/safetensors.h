@@ -45,6 +45,9 @@ struct SafetensorsHeader {
   const TensorInfo* find(std::string_view name) const;  // nullptr when there is none
 };
 
+// 8 + the header length, once that has been checked; file_start: at least min(file_size, 8) bytes.
+Result<uint64_t> safetensors_header_end(std::span<const std::byte> file_start, uint64_t file_size);
+
 // Checks everything that can be checked without the data.  file_start: the first bytes of the file, at least
 // min(file_size, 8 + header length).  A pure function: tests and the fuzzer need no file.
 Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> file_start, uint64_t file_size);
