@@ -1,0 +1,98 @@
+#include "answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "text/stream_decoder.h"
+
+namespace deepinfer::cli {
+namespace {
+
+// Collects the events of the parser and hands text on.
+class Collector {
+ public:
+  Collector(Answer& answer, FunctionRef<bool(const AnswerPiece&)> on_piece) : answer_(answer), on_piece_(on_piece) {}
+
+  void operator()(const OutputEvent& event) {
+    switch (event.kind) {
+      case OutputEvent::Kind::kReasoning:
+        answer_.reasoning += event.text;
+        show(AnswerPiece::Kind::kReasoning, event.text);
+        break;
+      case OutputEvent::Kind::kContent:
+        answer_.content += event.text;
+        show(AnswerPiece::Kind::kContent, event.text);
+        break;
+      case OutputEvent::Kind::kToolCallBegin:
+        break;
+      case OutputEvent::Kind::kToolCall:
+        answer_.tool_calls.push_back({fmt::format("call_{}", event.call), std::string(event.text), ""});
+        break;
+      case OutputEvent::Kind::kToolArguments:
+        answer_.tool_calls.back().arguments += event.text;
+        break;
+    }
+  }
+
+  bool wanted() const { return wanted_; }
+
+ private:
+  void show(AnswerPiece::Kind kind, std::string_view text) {
+    if (wanted_ && !text.empty()) wanted_ = on_piece_({kind, text});
+  }
+
+  Answer& answer_;
+  FunctionRef<bool(const AnswerPiece&)> on_piece_;
+  bool wanted_ = true;
+};
+
+}  // namespace
+
+Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer, const AnswerRequest& request,
+                               FunctionRef<bool(const AnswerPiece&)> on_piece) {
+  Answer answer;
+  OutputParser parser(request.parser);
+  StreamDecoder decoder(tokenizer);
+  Collector collector(answer, on_piece);
+  bool stopped = false;  // a stop string matched
+  bool ended = false;    // a stop token came
+  const auto is_stop = [&](int32_t token) {
+    return std::find(request.params.stop_tokens.begin(), request.params.stop_tokens.end(), token) !=
+           request.params.stop_tokens.end();
+  };
+  const auto on_tokens = [&](std::span<const GeneratedToken> tokens) {
+    for (const GeneratedToken& token : tokens) {
+      if (is_stop(token.token)) {
+        ended = true;
+        break;
+      }
+      const std::string text = decoder.push(token.token);
+      if (!text.empty() && !parser.push(text, collector)) {
+        stopped = true;
+        break;
+      }
+      // Counted while nothing but reasoning has come: the end mark itself is a token of the reasoning.
+      if (request.parser.start == OutputStart::kReasoning && answer.content.empty() && answer.tool_calls.empty())
+        ++answer.reasoning_tokens;
+    }
+    return !stopped && !ended && collector.wanted();
+  };
+  DI_ASSIGN_OR_RETURN(answer.generation, generator.generate(request.prompt, request.params, on_tokens));
+  if (!stopped) {
+    const std::string rest = decoder.finish();
+    if (!rest.empty()) stopped = !parser.push(rest, collector);
+    if (!stopped) parser.finish(collector);
+  }
+  if (stopped || parser.matched_stop() >= 0) {
+    answer.finish_reason = "stop";
+  } else if (ended || answer.generation.finish == FinishReason::kStop) {
+    answer.finish_reason = answer.tool_calls.empty() ? "stop" : "tool_calls";
+  } else {
+    answer.finish_reason = answer.generation.finish == FinishReason::kLength ? "length" : "cancelled";
+  }
+  return answer;
+}
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,23 @@
+// The sub-commands.  Each adds itself to the program and, when it is the one that was called, leaves its work in
+// `Action`.
+#pragma once
+
+#include <functional>
+
+#include "exit_code.h"
+
+namespace CLI {
+class App;
+}
+
+namespace deepinfer::cli {
+
+using Action = std::function<ExitCode()>;
+
+void add_run_command(CLI::App& program, Action& action);
+void add_chat_command(CLI::App& program, Action& action);
+void add_inspect_command(CLI::App& program, Action& action);
+void add_tokenize_command(CLI::App& program, Action& action);
+void add_bench_command(CLI::App& program, Action& action);
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,23 @@
+// Exit codes of the program and how a library's Status becomes one.  docs/cli.md shows the same table.
+#pragma once
+
+#include "base/status.h"
+
+namespace deepinfer::cli {
+
+enum class ExitCode : int {
+  kOk = 0,
+  kInternal = 1,       // a bug
+  kUsage = 2,          // unknown option, missing or out-of-range value
+  kInput = 3,          // the model, a file or the prompt is wrong or missing
+  kMachine = 4,        // the machine cannot: unsupported CPU, out of memory, read or write refused
+  kFileShrank = 74,    // a mapped model file became shorter while it was in use
+  kInterrupted = 130,  // SIGINT
+};
+
+ExitCode exit_code(StatusCode code);
+
+// Prints "deepinfer: error: <message>" as one line on standard error and returns the status's exit code.
+ExitCode report_error(const Status& status);
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,133 @@
+// `deepinfer run`: one prompt, one answer.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "answer.h"
+#include "answer_json.h"
+#include "answer_printer.h"
+#include "command.h"
+#include "generation_options.h"
+#include "interrupt.h"
+#include "json_output.h"
+#include "loaded_model.h"
+#include "number_option.h"
+#include "prompt.h"
+#include "standard_output.h"
+#include "terminal.h"
+#include "text_input.h"
+#include "tool_file.h"
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  deepinfer run "Hello! Who are you?"
+  deepinfer run "What is 27 + 45?" --thinking --verbose
+  deepinfer run -f question.txt --json
+  echo "Repeat after me: blue 42" | deepinfer run --temperature 0
+  deepinfer run --raw "Once upon a time" --max-tokens 40 --seed 7
+  deepinfer run -m deepseek-ai/DeepSeek-V4.1-Flash --system "Be brief." "Why is the sky blue?"
+
+The prompt is the argument, or FILE, or standard input (one final line break is removed). Standard output gets the answer
+and nothing else; reasoning goes to standard error. Ctrl-C ends the answer: what there is stays, exit code 130.
+--raw sends the text as it is, control tokens included, behind exactly one begin-of-sentence token.)";
+
+struct Options {
+  GenerationOptions generation;
+  std::optional<std::string> prompt;
+  std::optional<std::string> file;
+  std::optional<std::string> tools;
+  std::optional<int32_t> logprobs;
+  bool raw = false;
+  bool json = false;
+};
+
+Result<Prompt> make_prompt(const Tokenizer& tokenizer, const Options& options, std::string text,
+                           Conversation& conversation) {
+  if (options.raw) return raw_prompt(tokenizer, text);
+  conversation.thinking = options.generation.thinks();
+  conversation.effort = options.generation.effort.value_or(Effort{});
+  if (options.tools) {
+    DI_ASSIGN_OR_RETURN(conversation.tools, read_tools(*options.tools));
+  }
+  if (!options.generation.system.empty()) conversation.messages.push_back({Role::kSystem, options.generation.system});
+  conversation.messages.push_back({Role::kUser, std::move(text)});
+  return chat_prompt(tokenizer, conversation);
+}
+
+ExitCode run(const Options& options) {
+  // Everything that can be wrong without the model is looked at before the model is opened.
+  Result<std::string> text = read_text(options.prompt, options.file, "prompt");
+  if (!text.ok()) return report_error(text.status());
+  if (Status status = check_utf8(options.generation.system, "--system"); !status.ok()) return report_error(status);
+  for (const std::string& stop : options.generation.stop)
+    if (Status status = check_utf8(stop, "--stop"); !status.ok()) return report_error(status);
+
+  Result<LoadedModel> model = load_model(options.generation);
+  if (!model.ok()) return report_error(model.status());
+  Conversation conversation;
+  const Result<Prompt> prompt = make_prompt(*model->tokenizer, options, std::move(*text), conversation);
+  if (!prompt.ok()) return report_error(prompt.status());
+
+  AnswerRequest request;
+  request.prompt = prompt->ids;
+  request.params = generation_params(options.generation, model->defaults);
+  request.params.logprobs = options.logprobs.value_or(-1);
+  request.parser = {
+      .start = prompt->start, .parse_tool_calls = conversation.tools_shown(), .stop = options.generation.stop};
+
+  StandardOutput out;
+  AnswerPrinter printer(out, options.generation.show_reasoning);
+  const auto show = [&](const AnswerPiece& piece) { return options.json || printer.print(piece); };
+  bool interrupted = false;
+  Result<Answer> answer = [&] {
+    const InterruptScope scope([](void* generator) { static_cast<Generator*>(generator)->cancel(); },
+                               model->generator.get());
+    Result<Answer> made = generate_answer(*model->generator, *model->tokenizer, request, show);
+    interrupted = scope.interrupted();
+    return made;
+  }();
+  if (!answer.ok()) return report_error(answer.status());
+  if (options.json) {
+    out.write(json_line(answer_json(*answer, *model, request.params)));
+  } else {
+    printer.finish(*answer);
+  }
+  if (options.generation.verbose)
+    write_standard_error(statistics_line(*answer, request.params.seed, model->load_seconds) + "\n");
+  if (!out.status().ok()) return report_error(out.status());
+  return interrupted ? ExitCode::kInterrupted : ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& program, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App& command = *program.add_subcommand("run", "Answer one prompt");
+  command.footer(kExamples);
+  auto* prompt = command.add_option("prompt", options->prompt, "the prompt (quote it)")->type_name("PROMPT");
+  auto* file = command.add_option("-f,--file", options->file, "read the prompt from FILE (-: standard input)")
+                   ->type_name("FILE");
+  prompt->excludes(file);
+  auto* json =
+      command.add_flag("--json", options->json,
+                       "print one JSON object: content, reasoning, tool_calls, finish_reason, usage, seed, timings");
+  auto* raw = command.add_flag("--raw", options->raw, "the prompt is no chat turn: send it as it is");
+  add_number<int32_t>(command, "--logprobs", options->logprobs, {.lowest = 0, .highest = 20},
+                      "with --json: log-probability of each token and of the N most likely ones")
+      ->needs(json);
+  auto* tools = command
+                    .add_option("--tools", options->tools,
+                                "JSON file with an array of tools the model may call (as in Chat Completions)")
+                    ->type_name("FILE");
+  add_generation_options(command, options->generation);
+  for (const char* chat_only : {"--system", "--thinking", "--reasoning-effort"}) raw->excludes(chat_only);
+  raw->excludes(tools);
+  command.callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace deepinfer::cli

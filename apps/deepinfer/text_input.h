@@ -1,0 +1,24 @@
+// Text that a person hands to the program: an argument, a file or standard input.  Always valid UTF-8.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+
+namespace deepinfer::cli {
+
+// The whole of a file ("-": standard input), byte for byte.  Errors name the file and the system's reason.
+Result<std::string> read_bytes(const std::filesystem::path& file);
+
+// Fails where text is not UTF-8, naming `source` and the offset of the first bad byte.
+Status check_utf8(std::string_view text, std::string_view source);
+
+// The text of `argument`, else of `file`, else of standard input.  One final line break of a file or of standard input
+// is removed, so that `run "Hi"`, `echo Hi | run` and `run -f` of a file with that line ask the same.  Checked to be
+// UTF-8. Invalid argument: both an argument and a file, or neither while standard input is a terminal.
+Result<std::string> read_text(const std::optional<std::string>& argument, const std::optional<std::string>& file,
+                              std::string_view what);
+
+}  // namespace deepinfer::cli
