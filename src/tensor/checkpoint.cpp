@@ -20,7 +20,7 @@ class NameList {
   void add(std::string_view name) {
     if (count_++ >= kNamesInMessage) return;
     if (!text_.empty()) text_ += ", ";
-    text_ += quoted(name);
+    text_ += quoted_name(name);
   }
   bool empty() const { return count_ == 0; }
   size_t count() const { return count_; }
@@ -74,7 +74,7 @@ Status check_against_index(const Checkpoint& checkpoint, const CheckpointIndex& 
       continue;
     }
     if (named[static_cast<size_t>(*i)]) {
-      return corrupt_file(path + ": weight_map: duplicate key " + quoted(entry.name));
+      return corrupt_file(path + ": weight_map: duplicate key " + quoted_name(entry.name));
     }
     named[static_cast<size_t>(*i)] = true;
   }
@@ -142,8 +142,8 @@ Status Checkpoint::index_tensors() {
       const std::optional<uint32_t> other =
           index_.insert(tensors[tensor].name, static_cast<uint32_t>(entries_.size() - 1), name_of);
       if (other.has_value()) {
-        return corrupt_file(shards_[shard].file().path() + ": tensor " + quoted(tensors[tensor].name) + " is also in " +
-                            shard_of(*other).file().path());
+        return corrupt_file(shards_[shard].file().path() + ": tensor " + quoted_name(tensors[tensor].name) +
+                            " is also in " + shard_of(*other).file().path());
       }
       bytes_ += tensors[tensor].end - tensors[tensor].begin;
     }
@@ -172,9 +172,9 @@ std::optional<TensorView> Checkpoint::find(std::string_view name) const {
 
 Result<TensorView> Checkpoint::require(std::string_view name, DType dtype, const Shape& shape) const {
   const std::optional<int64_t> i = index_of(name);
-  if (!i.has_value()) return corrupt_file(folder_ + ": tensor " + quoted(name) + " is missing");
+  if (!i.has_value()) return corrupt_file(folder_ + ": tensor " + quoted_name(name) + " is missing");
   const TensorView found = view(*i);
-  const std::string place = shard_of(*i).file().path() + ": tensor " + quoted(name);
+  const std::string place = shard_of(*i).file().path() + ": tensor " + quoted_name(name);
   if (found.dtype != dtype) {
     return corrupt_file(place + ": dtype " + std::string(to_string(found.dtype)) + ", expected " +
                         std::string(to_string(dtype)));

@@ -32,7 +32,7 @@ Result<dom::object> find_weight_map(dom::object root) {
     keys.push_back(field.key);
     const auto key_of = [&](uint32_t i) { return keys[i]; };
     if (seen.insert(field.key, static_cast<uint32_t>(keys.size() - 1), key_of).has_value()) {
-      return corrupt_file("duplicate key " + quoted(field.key));
+      return corrupt_file("duplicate key " + quoted_name(field.key));
     }
     if (field.key == "weight_map") weight_map = field.value;
   }
@@ -74,14 +74,14 @@ Result<CheckpointIndex> parse_checkpoint_index(std::span<const std::byte> text) 
   for (const dom::key_value_pair field : weight_map) {
     std::string_view shard;
     if (field.value.get_string().get(shard)) {
-      return corrupt_file("weight_map: the file of tensor " + quoted(field.key) + " must be a string, not " +
+      return corrupt_file("weight_map: the file of tensor " + quoted_name(field.key) + " must be a string, not " +
                           kind_of(field.value));
     }
     const auto shard_of = [&](uint32_t i) -> std::string_view { return index.shards[i]; };
     std::optional<uint32_t> number = shard_numbers.find(shard, shard_of);
     if (!number.has_value()) {
       if (!is_plain_shard_name(shard)) {
-        return corrupt_file("weight_map: tensor " + quoted(field.key) + " lies in " + quoted(shard) +
+        return corrupt_file("weight_map: tensor " + quoted_name(field.key) + " lies in " + quoted_name(shard) +
                             ", which is not a plain file name ending in .safetensors");
       }
       if (index.shards.size() == kMaxMappedFiles) {

@@ -2,7 +2,7 @@
 
 namespace deepinfer {
 
-std::string quoted(std::string_view name) {
+std::string quoted_name(std::string_view name) {
   constexpr size_t kLongest = 160;
   constexpr char kDigits[] = "0123456789abcdef";
   size_t shown = name.size();

@@ -1,4 +1,4 @@
-// quoted: a name from a file as it appears in a message.  Used by the checkpoint reader.
+// quoted_name: a name from a file as it appears in a message.  Used by the checkpoint reader.
 #pragma once
 
 #include <string>
@@ -7,6 +7,6 @@
 namespace deepinfer {
 
 // In double quotes; control characters, quotes and backslashes as \xNN, more than 160 bytes shortened.
-std::string quoted(std::string_view name);
+std::string quoted_name(std::string_view name);
 
 }  // namespace deepinfer

@@ -14,7 +14,9 @@ namespace dom = simdjson::dom;
 constexpr uint64_t kLengthBytes = 8;
 
 std::string range_text(uint64_t begin, uint64_t end) {
-  return "[" + std::to_string(begin) + ", " + std::to_string(end) + "]";
+  std::string text("[");
+  text.append(std::to_string(begin)).append(", ").append(std::to_string(end)).append("]");
+  return text;
 }
 
 // A non-negative integer up to 2^63 - 1; `what` is "shape[1]".
@@ -40,7 +42,7 @@ Result<DType> read_dtype(dom::element value) {
   std::string_view name;
   if (value.get_string().get(name)) return corrupt_file(std::string("dtype must be a string, not ") + kind_of(value));
   const std::optional<DType> dtype = dtype_from_string(name);
-  if (!dtype.has_value()) return corrupt_file("unknown dtype " + quoted(name));
+  if (!dtype.has_value()) return corrupt_file("unknown dtype " + quoted_name(name));
   return *dtype;
 }
 
@@ -114,8 +116,8 @@ Result<TensorInfo> read_tensor(std::string_view name, dom::element value, uint64
                                          : field.key == "shape"        ? &shape
                                          : field.key == "data_offsets" ? &offsets
                                                                        : nullptr;
-    if (place == nullptr) return corrupt_file("unknown key " + quoted(field.key));
-    if (place->has_value()) return corrupt_file("duplicate key " + quoted(field.key));
+    if (place == nullptr) return corrupt_file("unknown key " + quoted_name(field.key));
+    if (place->has_value()) return corrupt_file("duplicate key " + quoted_name(field.key));
     *place = field.value;
   }
   if (!dtype.has_value()) return corrupt_file("no dtype");
@@ -137,13 +139,13 @@ Status read_metadata(dom::element value, std::vector<std::pair<std::string, std:
   for (const dom::key_value_pair field : fields) {
     std::string_view text;
     if (field.value.get_string().get(text)) {
-      return corrupt_file("__metadata__: the value of " + quoted(field.key) + " must be a string, not " +
+      return corrupt_file("__metadata__: the value of " + quoted_name(field.key) + " must be a string, not " +
                           kind_of(field.value));
     }
     metadata.emplace_back(field.key, text);
     const auto key_of = [&](uint32_t i) -> std::string_view { return metadata[i].first; };
     if (seen.insert(field.key, static_cast<uint32_t>(metadata.size() - 1), key_of).has_value()) {
-      return corrupt_file("__metadata__: duplicate key " + quoted(field.key));
+      return corrupt_file("__metadata__: duplicate key " + quoted_name(field.key));
     }
   }
   return {};
@@ -155,8 +157,9 @@ Status check_coverage(const std::vector<TensorInfo>& tensors, uint64_t data_byte
   const TensorInfo* before = nullptr;
   for (const TensorInfo& tensor : tensors) {
     if (tensor.begin != covered) {
-      const std::string neighbour = before == nullptr ? "the start of the data" : "tensor " + quoted(before->name);
-      return corrupt_file("tensor " + quoted(tensor.name) + ": data_offsets " + range_text(tensor.begin, tensor.end) +
+      const std::string neighbour = before == nullptr ? "the start of the data" : "tensor " + quoted_name(before->name);
+      return corrupt_file("tensor " + quoted_name(tensor.name) + ": data_offsets " +
+                          range_text(tensor.begin, tensor.end) +
                           (tensor.begin < covered ? " overlap " : " leave a hole after ") + neighbour +
                           ", which ends at " + std::to_string(covered));
     }
@@ -194,7 +197,7 @@ Status read_tensors(dom::object root, uint64_t data_bytes, SafetensorsHeader& he
       continue;
     }
     Result<TensorInfo> tensor = read_tensor(field.key, field.value, data_bytes);
-    if (!tensor.ok()) return tensor.status().with_context("tensor " + quoted(field.key));
+    if (!tensor.ok()) return tensor.status().with_context("tensor " + quoted_name(field.key));
     header.tensors.push_back(*tensor);
   }
   // Zero-sized tensors share their begin with a neighbour, so the end decides, too.
@@ -205,7 +208,7 @@ Status read_tensors(dom::object root, uint64_t data_bytes, SafetensorsHeader& he
   const auto name_of = [&](uint32_t i) { return header.tensors[i].name; };
   for (uint32_t i = 0; i < header.tensors.size(); ++i) {
     if (header.index.insert(header.tensors[i].name, i, name_of).has_value()) {
-      return corrupt_file("tensor " + quoted(header.tensors[i].name) + ": duplicate key");
+      return corrupt_file("tensor " + quoted_name(header.tensors[i].name) + ": duplicate key");
     }
   }
   return check_coverage(header.tensors, data_bytes);
