@@ -1,0 +1,98 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace deepinfer {
+namespace {
+
+ThreadPoolOptions with_threads(int threads, int spin_microseconds = 50) {
+  ThreadPoolOptions options;
+  options.threads = threads;
+  options.spin_microseconds = spin_microseconds;
+  return options;
+}
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  for (int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(with_threads(threads));
+    ASSERT_EQ(pool.threads(), threads);
+    for (int64_t tasks : {0, 1, 2, 7, 64, 1000}) {
+      std::vector<int> runs(tasks, 0);  // plain ints: a task that two threads run is a data race that TSan reports
+      std::atomic<bool> thread_in_range{true};
+      pool.parallel_for(tasks, [&](int64_t task, int thread) {
+        ++runs[task];
+        if (thread < 0 || thread >= threads) thread_in_range = false;
+      });
+      EXPECT_EQ(runs, std::vector<int>(tasks, 1)) << threads << " threads, " << tasks << " tasks";
+      EXPECT_TRUE(thread_in_range);
+    }
+  }
+}
+
+// Many short steps back to back: late workers meet a step that is over or the next one.
+TEST(ThreadPool, ShortStepsDoNotMix) {
+  ThreadPool pool(with_threads(4, 5));
+  std::vector<int64_t> cells(8, 0);
+  for (int64_t step = 0; step < 20000; ++step) {
+    const int64_t tasks = 1 + step % static_cast<int64_t>(cells.size());
+    pool.parallel_for(tasks, [&, step](int64_t task, int) { cells[task] += step; });
+    // The results of a step are visible to the caller, unguarded.
+    cells[0] += 1;
+  }
+  int64_t expected = 0;
+  for (int64_t step = 0; step < 20000; ++step) expected += step * (1 + step % 8) + 1;
+  EXPECT_EQ(std::accumulate(cells.begin(), cells.end(), int64_t{0}), expected);
+}
+
+TEST(ThreadPool, SleepingWorkersWakeUp) {
+  for (int spin : {0, 1}) {
+    ThreadPool pool(with_threads(3, spin));
+    for (int step = 0; step < 50; ++step) {
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      std::atomic<int64_t> sum{0};
+      pool.parallel_for(6, [&](int64_t task, int) { sum += task; });
+      EXPECT_EQ(sum, 15);
+    }
+  }
+}
+
+// A step whose last task is slow: the caller has to sleep for it.
+TEST(ThreadPool, CallerWaitsForTheLastTask) {
+  ThreadPool pool(with_threads(2, 0));
+  for (int step = 0; step < 20; ++step) {
+    std::atomic<bool> worker_started{false};
+    int done = 0;
+    pool.parallel_for(2, [&](int64_t, int thread) {
+      if (thread == 0) {
+        while (!worker_started) std::this_thread::yield();
+      } else {
+        worker_started = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        done = 1;
+      }
+    });
+    EXPECT_EQ(done, 1);
+  }
+}
+
+TEST(ThreadPool, DefaultIsAtLeastOneThread) {
+  ThreadPool pool;
+  EXPECT_GE(pool.threads(), 1);
+}
+
+TEST(ThreadPool, PoolsStartAndStopQuickly) {
+  for (int i = 0; i < 100; ++i) {
+    ThreadPool pool(with_threads(1 + i % 4));
+    int ran = 0;
+    if (i % 2 == 0) pool.parallel_for(1, [&](int64_t, int) { ++ran; });
+    EXPECT_EQ(ran, i % 2 == 0 ? 1 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace deepinfer
