@@ -43,7 +43,7 @@ Matrix<bf16> latents(Ops& ops, const std::string& prefix, MatrixView<const bf16>
   const Matrix<float> gate = multiply32(ops, x, weights().plain(compressor + ".wgate.weight"));
   Matrix<bf16> latent(x.rows / 2, kHeadDim);
   RingRecords half_groups(7, 2 * kHeadDim * int64_t{sizeof(float)});
-  for (const auto [first, last] : {std::pair<int64_t, int64_t>{0, cut}, {cut, x.rows}}) {
+  for (const auto& [first, last] : {std::pair<int64_t, int64_t>{0, cut}, {cut, x.rows}}) {
     const CompressSequence sequence{.first_row = first,
                                     .rows = last - first,
                                     .position = first,

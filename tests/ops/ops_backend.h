@@ -1,9 +1,10 @@
 // A backend under test: the parameter of every suite of this folder, so that each backend runs the same tests.
 //
-// A program that wants the suites links deepinfer_ops_suites and instantiates them:
-//   INSTANTIATE_TEST_SUITE_P(Reference, GoldenOps, golden_parameters({{"reference", make_reference_ops}}),
-//   golden_name); INSTANTIATE_TEST_SUITE_P(Reference, RowInvariance, testing::Values(OpsBackend{"reference",
-//   make_reference_ops}), backend_name);
+// tests/ops/CMakeLists.txt has one library a suite; a program links it and instantiates the suite:
+//   INSTANTIATE_TEST_SUITE_P(Cpu, GoldenOps, golden_parameters(backends), golden_name);
+//   INSTANTIATE_TEST_SUITE_P(Cpu, Sampler, testing::ValuesIn(backends), backend_name);
+//   INSTANTIATE_TEST_SUITE_P(Cpu, RowInvariance, testing::ValuesIn(backends), backend_name);
+// with std::vector<OpsBackend> backends = {{"cpu_avx2", [] { return ...; }}, ...}.
 #pragma once
 
 #include <gtest/gtest.h>
