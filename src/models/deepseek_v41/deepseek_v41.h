@@ -1,0 +1,48 @@
+// DeepseekV41: the model (model.h) over a mapped checkpoint.  open_model() makes it; tests reach its parts.
+#pragma once
+
+#include <memory>
+
+#include "models/deepseek_v41/cache_groups.h"
+#include "models/deepseek_v41/config.h"
+#include "models/deepseek_v41/engram_hash.h"
+#include "models/deepseek_v41/forward.h"
+#include "models/deepseek_v41/layer_table.h"
+#include "models/deepseek_v41/weights.h"
+#include "models/model.h"
+#include "models/open_model.h"
+#include "tensor/checkpoint.h"
+
+namespace deepinfer::deepseek_v41 {
+
+class DeepseekV41 final : public Model {
+ public:
+  static Result<std::unique_ptr<DeepseekV41>> open(const ModelOptions& options, Ops& ops);
+
+  const ModelInfo& info() const override { return info_; }
+  const CacheLayout& cache_layout() const override { return groups_.layout; }
+  MatrixView<float> forward(std::span<const StepSequence> step) override { return forward_->run(step); }
+  DraftResult draft(std::span<const DraftSequence> sequences) override { return forward_->draft(sequences); }
+  bool resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const override;
+
+  const Config& config() const { return config_; }
+  const LayerTable& layer_table() const { return table_; }
+  const CacheGroups& cache_groups() const { return groups_; }
+  const EngramHash& engram_hash() const { return hash_; }
+  const Weights& weights() const { return weights_; }
+  void set_probe(LayerProbe* probe) { forward_->probe = probe; }
+
+ private:
+  DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint);
+
+  ModelInfo info_;
+  Config config_;
+  LayerTable table_;
+  CacheGroups groups_;
+  EngramHash hash_;
+  Checkpoint checkpoint_;
+  Weights weights_;
+  std::unique_ptr<Forward> forward_;
+};
+
+}  // namespace deepinfer::deepseek_v41

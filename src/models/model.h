@@ -1,0 +1,107 @@
+// Model: all that the engine knows of a model.  A step carries rows of one or more sequences through the network; what
+// a sequence keeps between steps lies in memory that the engine owns and the model describes (cache_layout.h).
+//
+// Bits: the records and logits of a position depend on the tokens up to it, the backend and nothing else: not on how
+// positions are cut into steps, on other sequences of a step, or on rows that were rolled back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "models/cache_layout.h"
+#include "ops/ops.h"
+#include "ops/sample.h"
+#include "tensor/matrix.h"
+
+namespace deepinfer {
+
+struct ModelInfo {
+  std::string type;  // model_type of config.json
+  int32_t vocabulary = 0;
+  int64_t max_context = 0;  // tokens, as the checkpoint says
+  int32_t bos_token = 0;
+  int32_t eos_token = 0;
+  int draft_tokens = 0;           // of a draft block; 0: the model has no draft
+  int64_t min_replay_tokens = 0;  // least number of last prompt tokens for kBoundedReplay; 0: not offered by this model
+};
+
+// The largest step that will be run.  All scratch memory is planned from it.
+struct StepLimits {
+  int64_t rows = 512;  // of all sequences together
+  int64_t sequences = 1;
+  int64_t logit_rows = 8;   // rows of a step that give logits
+  int64_t max_context = 0;  // tokens; 0: the model's own
+};
+
+// Which rows of a sequence run through which layers.  One rule holds for all steps of a sequence up to its next prompt.
+struct RowRule {
+  enum class Kind : uint8_t {
+    kEveryRow,       // every row through every layer
+    kExact,          // rows that cannot reach a logit at or after `from` leave early; all bits as with kEveryRow
+    kBoundedReplay,  // later layers see the rows at or after `from` only: an approximation
+  };
+  Kind kind = Kind::kEveryRow;
+  int64_t from = 0;
+};
+
+struct StepSequence {
+  CacheView cache;                  // has room for position + rows tokens
+  std::span<const int32_t> tokens;  // its last `rows` entries are the rows; before them at least
+                                    // min(position, lookback_tokens) earlier tokens of the sequence
+  int64_t rows = 0;                 // >= 1
+  int64_t position = 0;             // of the first row = tokens processed before the step
+  RowRule rule;
+  int64_t logits_from = 0;     // rows at positions >= this give logits; position + rows: none
+  bool draft_context = false;  // keep what draft() needs of these rows
+};
+
+// What draft() needs of a sequence.
+struct DraftSequence {
+  CacheView cache;
+  int32_t token = 0;         // sampled, not yet processed
+  int64_t position = 0;      // of token = tokens processed so far
+  int64_t context_from = 0;  // draft context exists for positions [context_from, position)
+  int drafts = 0;            // wanted, <= ModelInfo::draft_tokens
+  SamplingRow sampling;      // of the request; position is set per draft
+};
+
+struct DraftResult {
+  // [sequences, draft_tokens]: the token proposed for position + 1 + i; -1 from the first that could not be drawn on
+  // and past `drafts`.  Confidence logits alike; sigmoid gives the chance that it is accepted if all before it are.
+  MatrixView<const int32_t> tokens;
+  MatrixView<const float> confidence;
+};
+
+// What earlier steps have left in a sequence's rings.
+struct WrittenRows {
+  int64_t end = 0;         // one more than the highest position ever written
+  int64_t processed = 0;   // tokens that count: rows at or after it were rolled back
+  int64_t exact_from = 0;  // largest `from` of the kExact rules used
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelInfo& info() const = 0;
+  virtual const CacheLayout& cache_layout() const = 0;
+
+  // Runs the rows of a step and stores their records.  Returns the logits of the wanted rows, [rows, vocabulary], in
+  // the order of sequences and positions; the caller may change them; valid until the next call.
+  virtual MatrixView<float> forward(std::span<const StepSequence> step) = 0;
+
+  // Proposes tokens.  Writes nothing into the caches.  Valid until the next call.
+  virtual DraftResult draft(std::span<const DraftSequence> sequences) = 0;
+
+  // Whether a sequence may go on from `position` (<= written.processed) under `rule` with the bits of a fresh start.
+  virtual bool resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const = 0;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,38 @@
+// SequenceCache: the memory of one sequence's cached records, laid out as a CacheLayout says.  Owned by the generator.
+// Rings are allocated once; full history grows by blocks of CacheLayout::tokens_per_block tokens, all groups together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "models/cache_layout.h"
+#include "tensor/buffer.h"
+
+namespace deepinfer {
+
+class SequenceCache {
+ public:
+  static Result<SequenceCache> create(const CacheLayout& layout);
+
+  // Makes room for this many tokens; never shrinks.  kResourceExhausted when the system has no memory left.
+  Status reserve(int64_t tokens);
+  int64_t capacity() const { return static_cast<int64_t>(blocks_.size()) * layout_.tokens_per_block; }  // tokens
+
+  // Valid until the next reserve().
+  CacheView view() const { return {histories_, rings_list_}; }
+  int64_t bytes() const;
+
+ private:
+  explicit SequenceCache(CacheLayout layout) : layout_(std::move(layout)) {}
+
+  CacheLayout layout_;
+  Buffer rings_;
+  std::vector<Buffer> blocks_;                        // one a block: the parts of all groups and layers in order
+  std::vector<int64_t> part_offsets_;                 // of each history inside a block
+  std::vector<std::vector<std::byte*>> block_lists_;  // of each history
+  std::vector<BlockList> histories_;
+  std::vector<Ring> rings_list_;
+};
+
+}  // namespace deepinfer
