@@ -54,8 +54,10 @@ bool walk(ondemand::value value, size_t depth) {
       bool boolean;
       return !value.get_bool().get(boolean);
     }
-    case ondemand::json_type::null:
-      return value.is_null();
+    case ondemand::json_type::null: {
+      bool null = false;
+      return !value.is_null().get(null) && null;
+    }
   }
   return false;
 }
