@@ -266,6 +266,11 @@ Result<Json> parse_json(std::string_view text) {
   return root;
 }
 
+void append_member(Json& object, std::string key, Json value) {
+  Json::object_t::Container& members = object.get_ref<Json::object_t&>();
+  members.emplace_back(std::move(key), std::move(value));
+}
+
 void append_python(std::string& out, const Json& value) {
   append_value(out, value, FloatStyle::kPython);
 }

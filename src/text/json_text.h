@@ -22,6 +22,9 @@ inline constexpr int kMaxJsonDepth = 127;
 // Linear in the text; no recursion.
 Result<Json> parse_json(std::string_view text);
 
+// Adds a member without looking for an equal key (ordered_json's own insertion scans the object each time).
+void append_member(Json& object, std::string key, Json value);
+
 // Python's json.dumps(value, ensure_ascii=False): ", " and ": " between, floats as repr prints them.
 void append_python(std::string& out, const Json& value);
 std::string dump_python(const Json& value);

@@ -1,0 +1,66 @@
+// Typed access to the fields of a request body.  Inside text/protocol only: failures are thrown as RequestError and
+// turned into a value by the public parse functions.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "text/json_text.h"
+#include "text/protocol/request_error.h"
+
+namespace deepinfer {
+
+[[noreturn]] void fail_body(std::string_view message);  // a wrong shape
+[[noreturn]] void fail_request(std::string message);    // a broken rule
+
+// "a string", "null", "an object", ... for messages.
+std::string_view json_kind(const Json& value);
+
+class Fields {
+ public:
+  // `what` names the object in messages ("message", "tool").  Fails unless `value` is an object.
+  Fields(const Json& value, std::string_view what);
+
+  bool has(std::string_view key) const { return object_->contains(std::string(key)); }  // null or not
+  // Null counts as absent.
+  const Json* find(std::string_view key) const;
+  // Fails when the key is absent; null is returned like any value.
+  const Json& at(std::string_view key) const;
+
+  std::optional<std::string> string(std::string_view key) const;
+  std::optional<bool> boolean(std::string_view key) const;
+  std::optional<float> number(std::string_view key) const;
+  std::optional<uint32_t> u32(std::string_view key) const;
+  std::optional<uint64_t> u64(std::string_view key) const;
+  std::optional<Fields> object(std::string_view key, std::string_view what) const;
+  const Json* array(std::string_view key) const;
+
+  const std::string& required_string(std::string_view key) const;
+
+  // The place of `value` in `allowed`; fails when it is not there.
+  static size_t one_of(std::string_view value, std::initializer_list<std::string_view> allowed);
+
+ private:
+  const Json* object_;
+  std::string_view what_;
+};
+
+const std::string& as_string(const Json& value, std::string_view what);
+const Json& as_array(const Json& value, std::string_view what);
+
+// Runs `parse(const Json&)` on a body and turns what it throws into an error value.
+template <typename T, typename Parse>
+RequestOr<T> parse_body(std::string_view body, Parse&& parse) {
+  try {
+    Result<Json> json = parse_json(body);
+    if (!json.ok()) throw RequestError{RequestError::Kind::kJson, "invalid JSON request: " + json.status().message()};
+    return parse(*json);
+  } catch (RequestError& error) {
+    return std::move(error);
+  }
+}
+
+}  // namespace deepinfer
