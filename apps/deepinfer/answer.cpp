@@ -58,16 +58,16 @@ Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer,
   Collector collector(answer, on_piece);
   bool stopped = false;  // a stop string matched
   bool ended = false;    // a stop token came
-  const auto is_stop = [&](int32_t token) {
-    return std::find(request.params.stop_tokens.begin(), request.params.stop_tokens.end(), token) !=
-           request.params.stop_tokens.end();
+  const auto is_one_of = [](std::span<const int32_t> tokens, int32_t token) {
+    return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
   };
   const auto on_tokens = [&](std::span<const GeneratedToken> tokens) {
     for (const GeneratedToken& token : tokens) {
-      if (is_stop(token.token)) {
+      if (is_one_of(request.params.stop_tokens, token.token)) {
         ended = true;
         break;
       }
+      if (is_one_of(request.hidden_tokens, token.token)) continue;
       const std::string text = decoder.push(token.token);
       if (!text.empty() && !parser.push(text, collector)) {
         stopped = true;

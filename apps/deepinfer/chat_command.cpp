@@ -119,6 +119,7 @@ class Chat {
   Result<Answer> generate() {
     DI_ASSIGN_OR_RETURN(const Prompt prompt, chat_prompt(*model_.tokenizer, session_.conversation()));
     AnswerRequest request{prompt.ids, params_, {.start = prompt.start, .stop = options_.stop}};
+    if (options_.ignore_end) request.hidden_tokens = model_.defaults.end_tokens;
     AnswerPrinter printer(out_, options_.show_reasoning);
     const InterruptScope scope([](void* generator) { static_cast<Generator*>(generator)->cancel(); },
                                model_.generator.get());

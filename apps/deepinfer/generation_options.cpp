@@ -95,6 +95,7 @@ void add_turn_options(CLI::App& command, GenerationOptions& options) {
       ->group(kGroup)
       ->expected(1)
       ->take_all();
+  command.add_flag("--ignore-end", options.ignore_end, "go on after the end token, up to --max-tokens")->group(kGroup);
 }
 
 void add_sampling_options(CLI::App& command, GenerationOptions& options) {
@@ -154,7 +155,7 @@ GenerationParams generation_params(const GenerationOptions& options, const Gener
   params.max_tokens = options.max_tokens.value_or(0);
   params.draft_tokens = options.draft_tokens.value_or(-1);
   params.seed = options.seed ? *options.seed : random_seed();
-  params.stop_tokens = defaults.end_tokens;
+  if (!options.ignore_end) params.stop_tokens = defaults.end_tokens;
   return params;
 }
 

@@ -34,6 +34,7 @@ struct GenerationOptions {
   std::optional<Effort> effort;  // given: thinking is on
   bool show_reasoning = false;
   std::vector<std::string> stop;
+  bool ignore_end = false;  // end tokens do not end the answer and are not shown
 
   // Sampling; what is not given comes from the model's generation_config.json.
   std::optional<int64_t> max_tokens;

@@ -76,6 +76,7 @@ ExitCode run(const Options& options) {
   AnswerRequest request;
   request.prompt = prompt->ids;
   request.params = generation_params(options.generation, model->defaults);
+  if (options.generation.ignore_end) request.hidden_tokens = model->defaults.end_tokens;
   request.params.logprobs = options.logprobs.value_or(-1);
   request.parser = {
       .start = prompt->start, .parse_tool_calls = conversation.tools_shown(), .stop = options.generation.stop};
