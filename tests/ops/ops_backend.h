@@ -3,6 +3,7 @@
 // tests/ops/CMakeLists.txt has one library a suite; a program links it and instantiates the suite:
 //   INSTANTIATE_TEST_SUITE_P(Cpu, GoldenOps, golden_parameters(backends), golden_name);
 //   INSTANTIATE_TEST_SUITE_P(Cpu, Sampler, testing::ValuesIn(backends), backend_name);
+//   INSTANTIATE_TEST_SUITE_P(Cpu, OpsContract, testing::ValuesIn(backends), backend_name);
 //   INSTANTIATE_TEST_SUITE_P(Cpu, RowInvariance, testing::ValuesIn(backends), backend_name);
 // with std::vector<OpsBackend> backends = {{"cpu_avx2", [] { return ...; }}, ...}.
 #pragma once
