@@ -1,0 +1,168 @@
+#include "backends/cpu/products/products.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace deepinfer::cpu {
+namespace {
+
+constexpr int64_t kScaleTile = 32;       // weight rows that share FP8 scales: blocks start at multiples
+constexpr int64_t kColumnPadding = 128;  // most columns that a path reads at once
+
+int64_t round_up(int64_t x, int64_t multiple) {
+  return (x + multiple - 1) / multiple * multiple;
+}
+
+WeightFormat kernel_format(const LinearWeight& weight) {
+  switch (weight.format) {
+    case LinearWeight::Format::kFp8:
+      return WeightFormat::kFp8;
+    case LinearWeight::Format::kFp4:
+      return WeightFormat::kFp4;
+    case LinearWeight::Format::kBf16:
+      return WeightFormat::kBf16;
+  }
+  return WeightFormat::kBf16;
+}
+
+Buffer allocate(int64_t bytes) {
+  Result<Buffer> buffer = Buffer::allocate(static_cast<uint64_t>(bytes));
+  DI_CHECK(buffer.ok(), buffer.status().message());
+  return std::move(buffer).value();
+}
+
+}  // namespace
+
+const ProductKernels& product_kernels(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kAvx2:
+      return product_kernels_avx2();
+    case CpuIsa::kAvx512:
+      return product_kernels_avx512();
+    case CpuIsa::kAmx:
+      return product_kernels_avx512();
+  }
+  return product_kernels_avx2();
+}
+
+void MatrixProducts::prepare(const OpsLimits& limits) {
+  limits_ = limits;
+  const int64_t expert_rows = limits.rows * (limits.experts_per_token + 1);
+  const int64_t expert_columns = round_up(std::max(limits.hidden, limits.expert_width), kColumnPadding);
+  // Twice max_k: each group of a grouped product is padded on its own.
+  const int64_t packed =
+      std::max(limits.rows * 2 * round_up(limits.max_k, kColumnPadding), expert_rows * expert_columns);
+  packed_ = allocate(packed * static_cast<int64_t>(sizeof(uint16_t)));
+  hidden_ = allocate(expert_rows * limits.expert_width * static_cast<int64_t>(sizeof(uint16_t)));
+  scores_ = allocate(limits.rows * limits.experts * static_cast<int64_t>(sizeof(float)));
+  row_of_.resize(static_cast<size_t>(expert_rows));
+  weight_of_.resize(static_cast<size_t>(expert_rows));
+  next_.resize(static_cast<size_t>(limits.experts) + 2);
+  experts_.reserve(static_cast<size_t>(limits.experts) + 1);
+  row_blocks_.reserve(static_cast<size_t>(expert_rows));
+
+  kernel_bytes_ = kernels_.scratch_bytes(std::max({limits.max_k, limits.hidden, limits.expert_width}));
+  kernel_bytes_ = static_cast<size_t>(round_up(static_cast<int64_t>(kernel_bytes_), 4096));
+  const int64_t floats = (2 * kMaxBlockRows + limits.rows) * kMaxBlockOutputs;
+  thread_memory_.clear();
+  for (int thread = 0; thread < pool_.threads(); ++thread) {
+    thread_memory_.push_back(
+        allocate(static_cast<int64_t>(kernel_bytes_) + floats * static_cast<int64_t>(sizeof(float))));
+  }
+}
+
+MatrixProducts::Scratch MatrixProducts::scratch(int thread) {
+  std::byte* memory = thread_memory_[static_cast<size_t>(thread)].data();
+  float* out = reinterpret_cast<float*>(memory + kernel_bytes_);
+  return {.kernel = memory,
+          .out = out,
+          .out2 = out + kMaxBlockRows * kMaxBlockOutputs,
+          .sum = out + 2 * kMaxBlockRows * kMaxBlockOutputs};
+}
+
+WeightBlock MatrixProducts::weight_block(const LinearWeight& weight, int64_t first, int64_t outputs) {
+  const LinearWeight part = weight.rows(first, outputs);
+  return {.format = kernel_format(weight),
+          .data = static_cast<const uint8_t*>(part.data),
+          .scale = part.scale,
+          .k = weight.k,
+          .outputs = outputs};
+}
+
+int64_t MatrixProducts::packed_columns(const LinearWeight& weight) const {
+  return kernels_.packed_columns(kernel_format(weight), weight.k);
+}
+
+// Few large blocks for each thread: weights are read in long runs, and the last thread to finish is not far behind.
+int64_t MatrixProducts::outputs_per_task(int64_t outputs, int64_t row_blocks) const {
+  const int64_t wanted = kTasksPerThread * pool_.threads();
+  const int64_t per_task = round_up(std::max<int64_t>(outputs * row_blocks / wanted, 1), kScaleTile);
+  return std::min(per_task, kMaxBlockOutputs);
+}
+
+void MatrixProducts::pack_tile(const LinearWeight& weight, const bf16* const* rows, int count, uint16_t* tile) const {
+  const uint16_t* bits[kTileRows];
+  for (int i = 0; i < count; ++i) bits[i] = reinterpret_cast<const uint16_t*>(rows[i]);
+  kernels_.pack(kernel_format(weight), bits, count, weight.k, tile);
+}
+
+void MatrixProducts::matmul(const Matmul& op) {
+  if (op.x.rows == 0) return;
+  DI_CHECK((op.y.data == nullptr) != (op.y32.data == nullptr), "exactly one of y and y32 has data");
+  DI_CHECK(op.y.data == nullptr || (op.y.rows == op.x.rows && op.y.columns == op.weight.n), "y is [rows of x, n]");
+  DI_CHECK(op.y32.data == nullptr || (op.y32.rows == op.x.rows && op.y32.columns == op.weight.n),
+           "y32 is [rows of x, n]");
+  multiply(op.x, op.weight, 1, op.y, op.y32);
+}
+
+void MatrixProducts::grouped_matmul(const GroupedMatmul& op) {
+  DI_CHECK(op.groups > 0 && op.weight.n % (op.groups * kScaleTile) == 0, "n is a multiple of 32 groups");
+  DI_CHECK(op.y.rows == op.x.rows && op.y.columns == op.weight.n, "y is [rows of x, n]");
+  multiply(op.x, op.weight, op.groups, op.y, {});
+}
+
+void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weight, int64_t groups, MatrixView<bf16> y,
+                              MatrixView<float> y32) {
+  DI_CHECK(x.columns == weight.k * groups, "the width of x is the weight's k times the groups");
+  DI_CHECK(weight.k % kScaleTile == 0, "k is a multiple of 32");
+  if (x.rows == 0) return;
+  const int64_t columns = packed_columns(weight);
+  const int64_t group_size = x.rows * columns;  // packed elements of one group
+  DI_CHECK(static_cast<uint64_t>(groups * group_size) * sizeof(uint16_t) <= packed_.size() && weight.k <= limits_.max_k,
+           "a matrix product is beyond the limits of prepare()");
+  auto* packed = packed_.as<uint16_t>();
+
+  const int64_t tiles = (x.rows + kTileRows - 1) / kTileRows;
+  pool_.parallel_for(tiles * groups, [&](int64_t task, int) {
+    const int64_t group = task / tiles, first = task % tiles * kTileRows;
+    const int count = static_cast<int>(std::min<int64_t>(kTileRows, x.rows - first));
+    const bf16* rows[kTileRows];
+    for (int i = 0; i < count; ++i) rows[i] = x.row(first + i) + group * weight.k;
+    pack_tile(weight, rows, count, packed + group * group_size + first * columns);
+  });
+
+  const int64_t outputs = weight.n / groups;
+  const int64_t row_blocks = (x.rows + kMaxBlockRows - 1) / kMaxBlockRows;
+  const int64_t block = outputs_per_task(weight.n, row_blocks);
+  const int64_t blocks = (outputs + block - 1) / block;
+  pool_.parallel_for(groups * blocks * row_blocks, [&](int64_t task, int thread) {
+    const int64_t row = task % row_blocks * kMaxBlockRows;
+    const int64_t group = task / row_blocks / blocks;
+    const int64_t within = task / row_blocks % blocks * block;
+    const int64_t first = group * outputs + within;
+    const int64_t count = std::min(block, outputs - within);
+    const int64_t rows = std::min(kMaxBlockRows, x.rows - row);
+    const Scratch own = scratch(thread);
+    float* out = y32.data != nullptr ? y32.row(row) + first : own.out;
+    const int64_t stride = y32.data != nullptr ? y32.stride : count;
+    kernels_.multiply(weight_block(weight, first, count), packed + group * group_size + row * columns, rows, out,
+                      stride, own.kernel);
+    if (y32.data != nullptr) return;
+    for (int64_t m = 0; m < rows; ++m) {
+      kernels_.round_row(out + m * stride, count, reinterpret_cast<uint16_t*>(y.row(row + m) + first));
+    }
+  });
+}
+
+}  // namespace deepinfer::cpu
