@@ -83,7 +83,7 @@ class Generator {
   virtual ~Generator() = default;
 
   // Runs the prompt and generates.  on_tokens gets the tokens of each step as they are decided (never empty); it returns
-  // false to stop.  A prompt that extends the previous call's sequence goes on from its state, with the same bits.
+  // false to stop (FinishReason::kStop).  A prompt that extends the previous call's sequence goes on from its state, with the same bits.
   // Errors: empty prompt, token out of the vocabulary, prompt longer than the context (both numbers named), params.
   virtual Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
                                             FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens) = 0;

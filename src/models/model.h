@@ -36,7 +36,7 @@ struct ModelInfo {
 struct StepLimits {
   int64_t rows = 512;  // of all sequences together
   int64_t sequences = 1;
-  int64_t logit_rows = 8;   // rows of a step that give logits
+  int64_t logit_rows = 0;   // rows of a step that give logits; 0: those of a verify step of all sequences
   int64_t max_context = 0;  // tokens; 0: the model's own
 };
 
@@ -102,6 +102,9 @@ class Model {
 
   // Whether a sequence may go on from `position` (<= written.processed) under `rule` with the bits of a fresh start.
   virtual bool resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const = 0;
+
+  // First position whose draft context steps under `rule` keep.
+  virtual int64_t draft_context_start(const RowRule& rule) const = 0;
 };
 
 }  // namespace deepinfer

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -69,6 +70,9 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
   if (limits.max_context < 1 || limits.max_context > config.max_position_embeddings)
     return invalid_argument(fmt::format("max_context is {}; allowed: 1 to {}, the model's own", limits.max_context,
                                         config.max_position_embeddings));
+  const int64_t verify_rows = limits.sequences * (1 + config.dspark_block_size);
+  limits.rows = std::max(limits.rows, verify_rows);
+  if (limits.logit_rows == 0) limits.logit_rows = verify_rows;
   DI_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(options.folder.string()));
   std::unique_ptr<DeepseekV41> model(
       new DeepseekV41(std::move(config), std::move(table).value(), std::move(checkpoint)));
@@ -89,6 +93,10 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
 
 bool DeepseekV41::resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const {
   return deepseek_v41::resumable(config_, table_, groups_, written, position, rule);
+}
+
+int64_t DeepseekV41::draft_context_start(const RowRule& rule) const {
+  return layer_cut(config_, table_, rule, table_.layer_count - 1).arrive;
 }
 
 }  // namespace deepinfer::deepseek_v41

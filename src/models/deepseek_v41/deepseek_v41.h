@@ -24,6 +24,7 @@ class DeepseekV41 final : public Model {
   MatrixView<float> forward(std::span<const StepSequence> step) override { return forward_->run(step); }
   DraftResult draft(std::span<const DraftSequence> sequences) override { return forward_->draft(sequences); }
   bool resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const override;
+  int64_t draft_context_start(const RowRule& rule) const override;
 
   const Config& config() const { return config_; }
   const LayerTable& layer_table() const { return table_; }

@@ -1,0 +1,45 @@
+// CachedSequence: one sequence, its tokens and its cached records, kept from call to call so that a prompt that extends
+// it goes on from where it ended.  Owned by the generator.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "models/model.h"
+#include "models/sequence_cache.h"
+
+namespace deepinfer {
+
+class CachedSequence {
+ public:
+  static Result<CachedSequence> create(const Model& model);
+
+  // Keeps as many leading tokens of the prompt as may be gone on from with the bits of a fresh start, at most all but
+  // the last.  Returns their number.
+  int64_t begin(const Model& model, std::span<const int32_t> prompt, const RowRule& rule);
+
+  int64_t processed() const { return written_.processed; }
+  int64_t draft_context_from() const { return draft_context_from_; }
+  CacheView cache() const { return cache_.view(); }
+
+  // Adds tokens as the rows of a step; the returned part is valid until the next call.  Logits come from the rows at
+  // positions >= logits_from.  kResourceExhausted when there is no memory for them; nothing has changed then.
+  Result<StepSequence> append(std::span<const int32_t> tokens, int64_t logits_from, bool draft_context);
+  // After the step has run: its first `kept` rows count, the others are rolled back.
+  void commit(int64_t kept);
+
+ private:
+  explicit CachedSequence(SequenceCache cache) : cache_(std::move(cache)) {}
+
+  SequenceCache cache_;
+  RowRule rule_;
+  std::vector<int32_t> tokens_;  // processed, then those of the step under way
+  WrittenRows written_;
+  int64_t draft_context_from_ = 0;    // draft context exists for [draft_context_from_, processed)
+  int64_t draft_context_start_ = 0;   // of the rule
+  bool keeps_draft_context_ = false;  // of the step under way
+};
+
+}  // namespace deepinfer

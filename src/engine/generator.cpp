@@ -1,0 +1,251 @@
+#include "engine/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "engine/cached_sequence.h"
+#include "engine/model_tokens.h"
+#include "engine/token_chooser.h"
+#include "models/model.h"
+#include "models/open_model.h"
+
+namespace deepinfer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// One call of generate(): what has been decided and what ends it.
+struct Generation {
+  const GenerationParams& params;
+  FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens;
+  TokenChooser chooser;
+  GenerationResult result;
+  std::vector<GeneratedToken> decided;  // of the step under way
+  int64_t most_tokens = 0;
+  int drafts = 0;  // a round
+  bool ended = false;
+
+  int64_t left() const { return most_tokens - static_cast<int64_t>(result.tokens.size()); }
+
+  // Takes a chosen token; sets ended where it is the last.
+  void take(GeneratedToken token) {
+    chooser.count(token.token);
+    const auto& stops = params.stop_tokens;
+    const bool stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
+    result.tokens.push_back(token);
+    decided.push_back(std::move(token));
+    if (stop || left() == 0) {
+      ended = true;
+      result.finish = stop ? FinishReason::kStop : FinishReason::kLength;
+    }
+  }
+  void deliver() {
+    if (!on_tokens(decided) && !ended) {
+      ended = true;
+      result.finish = FinishReason::kStop;
+    }
+    decided.clear();
+  }
+};
+
+class SequenceGenerator final : public Generator {
+ public:
+  SequenceGenerator(const GeneratorOptions& options, std::unique_ptr<Ops> ops, std::unique_ptr<Model> model,
+                    CachedSequence sequence)
+      : options_(options), ops_(std::move(ops)), model_(std::move(model)), sequence_(std::move(sequence)) {}
+
+  Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
+                                    FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens) override;
+  void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  int32_t vocabulary() const override { return model_->info().vocabulary; }
+  int64_t max_context() const override { return options_.max_context; }
+  std::string_view backend_name() const override { return ops_->name(); }
+
+ private:
+  Status check_request(std::span<const int32_t> prompt, const GenerationParams& params) const;
+  RowRule row_rule(int64_t prompt_tokens) const;
+  // Processes the prompt and chooses the first token.
+  Status prefill(std::span<const int32_t> prompt, Generation& generation);
+  // One round: drafts, a step over the last token and them, and the choices that the drafts did not miss.
+  Status decode(Generation& generation);
+  void draft(Generation& generation, int drafts);
+  bool stop_if_cancelled(Generation& generation) const;
+
+  GeneratorOptions options_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Model> model_;  // refers to ops_
+  CachedSequence sequence_;
+  std::vector<int32_t> round_;  // the last token and the drafts that follow it
+  std::atomic<bool> cancelled_{false};
+};
+
+Status SequenceGenerator::check_request(std::span<const int32_t> prompt, const GenerationParams& params) const {
+  DI_RETURN_IF_ERROR(validate(params, vocabulary()));
+  if (params.draft_tokens > model_->info().draft_tokens)
+    return invalid_argument(fmt::format("draft_tokens is {}; allowed: -1 to {}, the model's draft block",
+                                        params.draft_tokens, model_->info().draft_tokens));
+  if (prompt.empty()) return invalid_argument("the prompt is empty; allowed: at least one token");
+  // One place is left for an answer.
+  if (static_cast<int64_t>(prompt.size()) >= max_context())
+    return invalid_argument(
+        fmt::format("the prompt has {} tokens; allowed: at most {}, one below the context length of {}", prompt.size(),
+                    max_context() - 1, max_context()));
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    if (prompt[i] < 0 || prompt[i] >= vocabulary())
+      return invalid_argument(
+          fmt::format("token {} of the prompt is {}; allowed: 0 to {}", i, prompt[i], vocabulary() - 1));
+  }
+  return {};
+}
+
+RowRule SequenceGenerator::row_rule(int64_t prompt_tokens) const {
+  switch (options_.prefill) {
+    case PrefillMode::kExact:
+      return {RowRule::Kind::kExact, prompt_tokens - 1};
+    case PrefillMode::kFull:
+      return {RowRule::Kind::kEveryRow, 0};
+    case PrefillMode::kBoundedReplay:
+      return {RowRule::Kind::kBoundedReplay, std::max<int64_t>(0, prompt_tokens - options_.replay_tokens)};
+  }
+  return {};
+}
+
+bool SequenceGenerator::stop_if_cancelled(Generation& generation) const {
+  if (!cancelled_.load(std::memory_order_relaxed)) return false;
+  generation.ended = true;
+  generation.result.finish = FinishReason::kCancelled;
+  return true;
+}
+
+Result<GenerationResult> SequenceGenerator::generate(std::span<const int32_t> prompt, const GenerationParams& params,
+                                                     FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens) {
+  cancelled_.store(false, std::memory_order_relaxed);
+  DI_RETURN_IF_ERROR(check_request(prompt, params));
+  Generation generation{params, on_tokens, TokenChooser(params, prompt, *ops_), {}, {}, 0, 0, false};
+  const int64_t room = max_context() - static_cast<int64_t>(prompt.size());
+  generation.most_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
+  generation.drafts = params.draft_tokens < 0 ? model_->info().draft_tokens : params.draft_tokens;
+  generation.result.prompt_tokens = static_cast<int64_t>(prompt.size());
+
+  const auto start = Clock::now();
+  DI_RETURN_IF_ERROR(prefill(prompt, generation));
+  generation.result.prefill_seconds = seconds_since(start);
+  const auto decode_start = Clock::now();
+  while (!generation.ended && !stop_if_cancelled(generation)) DI_RETURN_IF_ERROR(decode(generation));
+  generation.result.decode_seconds = seconds_since(decode_start);
+  return std::move(generation.result);
+}
+
+Status SequenceGenerator::prefill(std::span<const int32_t> prompt, Generation& generation) {
+  const auto tokens = static_cast<int64_t>(prompt.size());
+  int64_t position = sequence_.begin(*model_, prompt, row_rule(tokens));
+  generation.result.reused_tokens = position;
+  MatrixView<float> logits;
+  while (position < tokens) {
+    if (stop_if_cancelled(generation)) return {};
+    const int64_t rows = std::min(options_.prefill_chunk, tokens - position);
+    DI_ASSIGN_OR_RETURN(const StepSequence step,
+                        sequence_.append(prompt.subspan(static_cast<size_t>(position), static_cast<size_t>(rows)),
+                                         tokens - 1, generation.drafts > 0));
+    logits = model_->forward({&step, 1});
+    sequence_.commit(rows);
+    position += rows;
+  }
+  DI_ASSIGN_OR_RETURN(GeneratedToken token, generation.chooser.choose(logits, tokens));
+  generation.take(std::move(token));
+  generation.deliver();
+  return {};
+}
+
+void SequenceGenerator::draft(Generation& generation, int drafts) {
+  DraftSequence request;
+  request.cache = sequence_.cache();
+  request.token = round_[0];
+  request.position = sequence_.processed();
+  request.context_from = sequence_.draft_context_from();
+  request.drafts = drafts;
+  request.sampling = generation.chooser.draft_sampling();
+  const DraftResult proposed = model_->draft({&request, 1});
+  for (int i = 0; i < drafts && proposed.tokens.row(0)[i] >= 0; ++i) round_.push_back(proposed.tokens.row(0)[i]);
+}
+
+Status SequenceGenerator::decode(Generation& generation) {
+  round_.assign(1, generation.result.tokens.back().token);
+  // A round decides one token more than it has drafts.
+  const auto drafts = static_cast<int>(std::min<int64_t>(generation.drafts, generation.left() - 1));
+  if (drafts > 0) draft(generation, drafts);
+  const int64_t position = sequence_.processed();
+  DI_ASSIGN_OR_RETURN(const StepSequence step, sequence_.append(round_, position, generation.drafts > 0));
+  const MatrixView<float> logits = model_->forward({&step, 1});
+
+  // Row i chooses the token after it.  It is what plain decoding would choose as long as the rows before it held the
+  // tokens that were chosen.
+  int64_t right = 0;  // rows that hold a decided token
+  Status failure;
+  while (right < step.rows && !generation.ended) {
+    auto token = generation.chooser.choose(logits.rows_from(right, 1), position + right + 1);
+    ++right;
+    if (!token.ok()) {
+      failure = token.status();
+      break;
+    }
+    const int32_t chosen = token->token;
+    generation.take(std::move(token).value());
+    if (right == step.rows || round_[static_cast<size_t>(right)] != chosen) break;
+    ++generation.result.accepted;
+  }
+  // A draft equal to the last token of an ended answer was never needed as a row.
+  sequence_.commit(right);
+  DI_RETURN_IF_ERROR(failure);
+  ++generation.result.rounds;
+  generation.result.drafted += step.rows - 1;
+  generation.deliver();
+  return {};
+}
+
+Status check_options(const GeneratorOptions& options) {
+  if (options.prefill_chunk < 0 || options.prefill_chunk > (int64_t{1} << 20))
+    return invalid_argument(fmt::format("prefill_chunk is {}; allowed: 0 to {}", options.prefill_chunk, 1 << 20));
+  if (options.max_context < 0)
+    return invalid_argument(
+        fmt::format("max_context is {}; allowed: 0 (the model's own) or more", options.max_context));
+  return {};
+}
+
+Status check_replay(const GeneratorOptions& options, const ModelInfo& info) {
+  if (options.prefill != PrefillMode::kBoundedReplay) return {};
+  if (info.min_replay_tokens == 0) return unsupported("bounded replay: this model's layers do not allow it");
+  if (options.replay_tokens < info.min_replay_tokens)
+    return invalid_argument(fmt::format("replay_tokens is {}; allowed: {} or more (window and drafts)",
+                                        options.replay_tokens, info.min_replay_tokens));
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Generator>> Generator::open(const GeneratorOptions& options, std::unique_ptr<Ops> ops) {
+  DI_CHECK(ops != nullptr, "a generator needs a backend");
+  DI_RETURN_IF_ERROR(check_options(options));
+  GeneratorOptions resolved = options;
+  if (resolved.prefill_chunk == 0) resolved.prefill_chunk = kDefaultPrefillChunk;
+  ModelOptions wanted;
+  wanted.folder = options.model;
+  wanted.limits.rows = resolved.prefill_chunk;
+  wanted.limits.max_context = options.max_context;
+  wanted.tokens = [folder = options.model] { return load_model_tokens(folder); };
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, open_model(wanted, *ops));
+  if (resolved.max_context == 0) resolved.max_context = model->info().max_context;
+  DI_RETURN_IF_ERROR(check_replay(resolved, model->info()));
+  DI_ASSIGN_OR_RETURN(CachedSequence sequence, CachedSequence::create(*model));
+  return std::unique_ptr<Generator>(
+      std::make_unique<SequenceGenerator>(resolved, std::move(ops), std::move(model), std::move(sequence)));
+}
+
+}  // namespace deepinfer

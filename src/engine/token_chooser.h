@@ -1,0 +1,37 @@
+// TokenChooser: a request's sampling parameters turned into choices, one row at a time.  Made per request.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/generator.h"
+#include "engine/token_counts.h"
+#include "ops/ops.h"
+
+namespace deepinfer {
+
+class TokenChooser {
+ public:
+  // params outlives it.
+  TokenChooser(const GenerationParams& params, std::span<const int32_t> prompt, Ops& ops);
+
+  // The token at `position` from a row of logits, which is changed.  kInternal when the logits allow none (a NaN).
+  // The choice depends on the logits, the parameters, the tokens counted so far and the position only.
+  Result<GeneratedToken> choose(MatrixView<float> logits, int64_t position);
+  // Counts a chosen token for penalties of later ones.
+  void count(int32_t token);
+  // For drafts: the same noise, bias and penalties, without filters (they change acceptance only).
+  SamplingRow draft_sampling() const;
+
+ private:
+  bool penalized() const;
+  SamplingRow row(int64_t position) const;
+
+  const GenerationParams& params_;
+  Ops& ops_;
+  TokenCounts counts_;
+  std::vector<TokenLogprob> top_;
+};
+
+}  // namespace deepinfer
