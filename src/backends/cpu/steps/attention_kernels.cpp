@@ -1,0 +1,177 @@
+// Attention of one query row: scores, softmax numerators, weighted sum.  Keys come as bf16 rows and are widened once
+// per tile, all heads share them.
+//
+// Orders: a dot product runs over 16 lanes and one fixed tree; the denominator likewise over the keys; a weighted sum
+// adds the keys one after another.  None depends on tiles.
+#include "backends/cpu/steps/isa_kernels.h"
+
+namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
+
+namespace {
+
+constexpr int64_t kScoreKeys = 8;       // keys widened together for scores
+constexpr int64_t kMostChannels = 512;  // of a head
+constexpr int64_t kValueKeys = 32;      // keys widened together for the weighted sum
+constexpr int64_t kValueChannels = 64;
+constexpr int kValueHeads = 64;  // heads that share a widened block
+
+#if defined(__AVX512F__)
+constexpr int kTileHeads = 4, kTileKeys = 4, kSumHeads = 4, kSumVectors = 4;
+
+// Sums of the lanes of a 4 x 4 tile, the tree of horizontal_sum; out[h] receives four keys.
+DI_INLINE void reduce_tile(const F (&a)[4][4], F scale, float* s, int64_t stride) {
+  __m512 quarter[4];  // by key; block h holds the four quarter sums of head h
+  for (int k = 0; k < 4; ++k) {
+    const __m512 p = _mm512_add_ps(_mm512_shuffle_f32x4(a[0][k].v, a[1][k].v, 0x44),
+                                   _mm512_shuffle_f32x4(a[0][k].v, a[1][k].v, 0xEE));
+    const __m512 q = _mm512_add_ps(_mm512_shuffle_f32x4(a[2][k].v, a[3][k].v, 0x44),
+                                   _mm512_shuffle_f32x4(a[2][k].v, a[3][k].v, 0xEE));
+    quarter[k] = _mm512_add_ps(_mm512_shuffle_f32x4(p, q, 0x88), _mm512_shuffle_f32x4(p, q, 0xDD));
+  }
+  const __m512 u =
+      _mm512_add_ps(_mm512_shuffle_ps(quarter[0], quarter[1], 0x88), _mm512_shuffle_ps(quarter[0], quarter[1], 0xDD));
+  const __m512 v =
+      _mm512_add_ps(_mm512_shuffle_ps(quarter[2], quarter[3], 0x88), _mm512_shuffle_ps(quarter[2], quarter[3], 0xDD));
+  const __m512 sums =
+      _mm512_mul_ps(_mm512_add_ps(_mm512_shuffle_ps(u, v, 0x88), _mm512_shuffle_ps(u, v, 0xDD)), scale.v);
+  _mm_storeu_ps(s, _mm512_castps512_ps128(sums));
+  _mm_storeu_ps(s + stride, _mm512_extractf32x4_ps(sums, 1));
+  _mm_storeu_ps(s + 2 * stride, _mm512_extractf32x4_ps(sums, 2));
+  _mm_storeu_ps(s + 3 * stride, _mm512_extractf32x4_ps(sums, 3));
+}
+#else
+constexpr int kTileHeads = 2, kTileKeys = 2, kSumHeads = 2, kSumVectors = 2;
+#endif
+
+template <int kHeads, int kKeys>
+DI_INLINE void reduce_tile(const F (&a)[kHeads][kKeys], F scale, float* s, int64_t stride) {
+  float one[kLanes];
+  store(one, scale);
+  for (int h = 0; h < kHeads; ++h) {
+    for (int k = 0; k < kKeys; ++k) s[h * stride + k] = horizontal_sum(a[h][k]) * one[0];
+  }
+}
+
+// q rows and keys of d values, keys kMostChannels apart.
+template <int kHeads, int kKeys>
+DI_INLINE void score_tile(const float* q, const float* keys, int64_t d, F scale, float* s, int64_t stride) {
+  F sum[kHeads][kKeys];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int k = 0; k < kKeys; ++k) sum[h][k] = splat(0);
+  }
+  for (int64_t c = 0; c < d; c += kLanes) {
+    F key[kKeys];
+    for (int k = 0; k < kKeys; ++k) key[k] = load(keys + k * kMostChannels + c);
+    for (int h = 0; h < kHeads; ++h) {
+      const F query = load(q + h * d + c);
+      for (int k = 0; k < kKeys; ++k) sum[h][k] = fma(query, key[k], sum[h][k]);
+    }
+  }
+  reduce_tile(sum, scale, s, stride);
+}
+
+template <int kHeads>
+DI_INLINE void score_heads(const float* q, const float* keys, int64_t count, int64_t d, F scale, float* s,
+                           int64_t stride) {
+  int64_t k = 0;
+  for (; k + kTileKeys <= count; k += kTileKeys) {
+    score_tile<kHeads, kTileKeys>(q, keys + k * kMostChannels, d, scale, s + k, stride);
+  }
+  for (; k < count; ++k) score_tile<kHeads, 1>(q, keys + k * kMostChannels, d, scale, s + k, stride);
+}
+
+// sum[h][c] += sum_j p[h][j] keys[j][c]; rows of sum and keys kValueChannels apart.
+template <int kHeads, int kVectors>
+DI_INLINE void value_tile(const float* p, int64_t stride, const float* keys, int64_t count, float* sum) {
+  F total[kHeads][kVectors];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int v = 0; v < kVectors; ++v) total[h][v] = load(sum + h * kValueChannels + v * kLanes);
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    F key[kVectors];
+    for (int v = 0; v < kVectors; ++v) key[v] = load(keys + j * kValueChannels + v * kLanes);
+    for (int h = 0; h < kHeads; ++h) {
+      const F weight = splat(p[h * stride + j]);
+      for (int v = 0; v < kVectors; ++v) total[h][v] = fma(weight, key[v], total[h][v]);
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    for (int v = 0; v < kVectors; ++v) store(sum + h * kValueChannels + v * kLanes, total[h][v]);
+  }
+}
+
+template <int kHeads>
+DI_INLINE void value_heads(const float* p, int64_t stride, const float* keys, int64_t count, int64_t channels,
+                           float* sum) {
+  int64_t c = 0;
+  for (; c + kSumVectors * kLanes <= channels; c += kSumVectors * kLanes) {
+    value_tile<kHeads, kSumVectors>(p, stride, keys + c, count, sum + c);
+  }
+  for (; c < channels; c += kLanes) value_tile<kHeads, 1>(p, stride, keys + c, count, sum + c);
+}
+
+}  // namespace
+
+void attention_scores(const float* q, int heads, int64_t d, const uint16_t* keys, int64_t count, float scale, float* s,
+                      int64_t stride) {
+  alignas(64) float wide[kScoreKeys * kMostChannels];
+  for (int64_t j = 0; j < count; j += kScoreKeys) {
+    const int64_t here = count - j < kScoreKeys ? count - j : kScoreKeys;
+    for (int64_t k = 0; k < here; ++k) {
+      for (int64_t c = 0; c < d; c += kLanes) store(wide + k * kMostChannels + c, load_bf16(keys + (j + k) * d + c));
+    }
+    int h = 0;
+    for (; h + kTileHeads <= heads; h += kTileHeads) {
+      score_heads<kTileHeads>(q + h * d, wide, here, d, splat(scale), s + h * stride + j, stride);
+    }
+    for (; h < heads; ++h) score_heads<1>(q + h * d, wide, here, d, splat(scale), s + h * stride + j, stride);
+  }
+}
+
+float attention_softmax(float* s, int64_t count, float sink) {
+  F most = splat(-1e30f);
+  for (int64_t j = count; j % kLanes != 0; ++j) s[j] = -__builtin_inff();  // an exact 0 after the exponential
+  for (int64_t j = 0; j < count; j += kLanes) most = maximum(load(s + j), most);
+  const float top = horizontal_maximum(most);
+  F sum = splat(0);
+  for (int64_t j = 0; j < count; j += kLanes) {
+    const F p = exponential(load(s + j) - splat(top));
+    sum = sum + p;
+    store(s + j, as_float(shift_left<16>(to_bf16_bits(p))));
+  }
+  float sink_term[kLanes];
+  store(sink_term, exponential(splat(sink - top)));
+  return horizontal_sum(sum) + sink_term[0];
+}
+
+void attention_values(const float* p, int64_t stride, int heads, const uint16_t* keys, int64_t count, int64_t d,
+                      int64_t first, int64_t channels, const float* denominator, uint16_t* o) {
+  alignas(64) float wide[kValueKeys * kValueChannels];
+  alignas(64) float sum[kValueHeads * kValueChannels];
+  for (int from = 0; from < heads; from += kValueHeads) {
+    const int group = heads - from < kValueHeads ? heads - from : kValueHeads;
+    memset(sum, 0, static_cast<size_t>(group) * kValueChannels * sizeof(float));
+    for (int64_t j = 0; j < count; j += kValueKeys) {
+      const int64_t here = count - j < kValueKeys ? count - j : kValueKeys;
+      for (int64_t k = 0; k < here; ++k) {
+        const uint16_t* key = keys + (j + k) * d + first;
+        for (int64_t c = 0; c < channels; c += kLanes) store(wide + k * kValueChannels + c, load_bf16(key + c));
+      }
+      int h = 0;
+      for (; h + kSumHeads <= group; h += kSumHeads) {
+        value_heads<kSumHeads>(p + (from + h) * stride + j, stride, wide, here, channels, sum + h * kValueChannels);
+      }
+      for (; h < group; ++h) {
+        value_heads<1>(p + (from + h) * stride + j, stride, wide, here, channels, sum + h * kValueChannels);
+      }
+    }
+    for (int h = 0; h < group; ++h) {
+      const F total = splat(denominator[from + h]);
+      for (int64_t c = 0; c < channels; c += kLanes) {
+        store_bf16(o + (from + h) * d + first + c, load(sum + h * kValueChannels + c) / total);
+      }
+    }
+  }
+}
+
+}  // namespace deepinfer::cpu::DI_SIMD_NAMESPACE

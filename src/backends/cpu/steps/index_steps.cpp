@@ -1,0 +1,239 @@
+// The indexer's selection.  Keys are scored kKeyTile at a time and the best are kept in a bounded buffer, so that
+// memory does not grow with the history.  Many rows: blocks of rows share unpacked keys, one thread a block.  Few rows:
+// threads share a row's keys and their selections are merged, which no order can change.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "backends/cpu/steps/best_rows.h"
+#include "backends/cpu/steps/row_tasks.h"
+#include "backends/cpu/steps/steps.h"
+#include "base/check.h"
+#include "tensor/formats.h"
+
+namespace deepinfer::cpu {
+namespace {
+
+constexpr int64_t kBlockRows = 8;  // queries that share unpacked keys
+constexpr int64_t kRangeKeys =
+    1024;  // of a task when threads share a row; a multiple of every candidate block and tile
+constexpr int kMostIndexDim = 256;
+
+int64_t round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+int64_t visible_keys(const IndexTopk& op, const IndexSequence& sequence, int64_t offset) {
+  return (sequence.position + offset + 1) / op.ratio;
+}
+
+const uint8_t* key_record(const IndexSequence& sequence, int64_t j) {
+  return reinterpret_cast<const uint8_t*>(sequence.keys.record(j));
+}
+
+// Scores of keys [first, first + count) of one row; count <= kKeyTile, first a multiple of the candidate block.
+void collect(const IndexTopk& op, int64_t visible, int64_t first, int64_t count, const float* scores,
+             RowSelection& to) {
+  for (int64_t j = 0; j < count; ++j) to.rows.add(scores[j], static_cast<int32_t>(first + j));
+  if (op.pool != IndexTopk::Pool::kMake) return;
+  const int64_t newest = (visible - 1) / op.candidate_block;
+  for (int64_t j = 0; j < count; j += op.candidate_block) {
+    const int64_t block = (first + j) / op.candidate_block;
+    float best = -std::numeric_limits<float>::infinity();
+    for (int64_t i = j; i < std::min(count, j + op.candidate_block); ++i) best = std::max(best, scores[i]);
+    if (block == newest) best = std::numeric_limits<float>::infinity();
+    to.blocks.add(best, static_cast<int32_t>(block));
+  }
+}
+
+void write_selection(const IndexTopk& op, int64_t row, RowSelection& selection) {
+  selection.rows.write(op.selected.row(row), op.top_k);
+  if (op.pool == IndexTopk::Pool::kMake) selection.blocks.write(op.candidates.row(row), op.candidates.columns);
+}
+
+}  // namespace
+
+// Of one thread: kBlockRows queries and their selections.
+struct Steps::IndexScratch {
+  IndexQueryView query[kBlockRows];
+  int8_t* values;
+  float* scales;
+  int32_t* offsets;
+  float* weights;
+  uint64_t* best_rows;
+  uint64_t* best_blocks;
+  int64_t rows_capacity;
+  int64_t blocks_capacity;
+
+  RowSelection selection(int64_t r, int64_t top_k, int64_t blocks) const {
+    return {BestRows(best_rows + r * rows_capacity, top_k), BestRows(best_blocks + r * blocks_capacity, blocks)};
+  }
+};
+
+void Steps::prepare_index(const OpsLimits& limits) {
+  const int64_t heads = limits.index_heads, groups = kMostIndexDim / kIndexGroup;
+  const int64_t query = heads * (kMostIndexDim + groups * 8 + 4);
+  const int64_t best = 8 * (BestRows::capacity_for(limits.top_k) + BestRows::capacity_for(limits.candidate_blocks));
+  const int64_t bytes = round_up(kBlockRows * (query + best), 64);
+  index_ = Buffer::allocate(static_cast<uint64_t>(bytes * pool_.threads())).value();
+  selections_.resize(static_cast<size_t>(kBlockRows * pool_.threads()));
+}
+
+Steps::IndexScratch Steps::index_scratch(int64_t thread) {
+  const int64_t heads = limits_.index_heads, groups = kMostIndexDim / kIndexGroup;
+  IndexScratch scratch;
+  scratch.rows_capacity = BestRows::capacity_for(limits_.top_k);
+  scratch.blocks_capacity = BestRows::capacity_for(limits_.candidate_blocks);
+  const int64_t query = heads * (kMostIndexDim + groups * 8 + 4);
+  const int64_t best = 8 * (scratch.rows_capacity + scratch.blocks_capacity);
+  std::byte* at = index_.data() + thread * round_up(kBlockRows * (query + best), 64);
+  const auto take = [&](int64_t bytes) { return std::exchange(at, at + bytes); };
+  scratch.best_rows = reinterpret_cast<uint64_t*>(take(kBlockRows * 8 * scratch.rows_capacity));
+  scratch.best_blocks = reinterpret_cast<uint64_t*>(take(kBlockRows * 8 * scratch.blocks_capacity));
+  scratch.scales = reinterpret_cast<float*>(take(kBlockRows * heads * groups * 4));
+  scratch.offsets = reinterpret_cast<int32_t*>(take(kBlockRows * heads * groups * 4));
+  scratch.weights = reinterpret_cast<float*>(take(kBlockRows * heads * 4));
+  scratch.values = reinterpret_cast<int8_t*>(take(kBlockRows * heads * kMostIndexDim));
+  return scratch;
+}
+
+void Steps::unpack_queries(const IndexTopk& op, int64_t first, int64_t rows, IndexScratch& scratch) {
+  const int groups = op.head_dim / kIndexGroup;
+  const auto factor = static_cast<float>(std::pow(static_cast<double>(op.head_dim) * op.heads, -0.5));
+  for (int64_t r = 0; r < rows; ++r) {
+    int8_t* values = scratch.values + r * op.heads * op.head_dim;
+    float* scales = scratch.scales + r * op.heads * groups;
+    int32_t* offsets = scratch.offsets + r * op.heads * groups;
+    float* weights = scratch.weights + r * op.heads;
+    kernels_.unpack_index_query(op.queries.row(first + r), op.heads, op.head_dim, values, scales, offsets);
+    for (int h = 0; h < op.heads; ++h) weights[h] = to_float(op.weights.row(first + r)[h]) * factor;
+    scratch.query[r] = {values, scales, offsets, weights};
+  }
+}
+
+// Scores keys [begin, end) for rows [offset, offset + rows) of a sequence; begin is a multiple of kKeyTile.
+void Steps::score_keys(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows,
+                       const IndexScratch& queries, int64_t begin, int64_t end, RowSelection* selections) {
+  alignas(64) float scores[kBlockRows * kKeyTile];
+  for (int64_t j = begin; j < end; j += kKeyTile) {
+    const uint8_t* keys[kKeyTile];
+    for (int64_t k = 0; k < kKeyTile; ++k) keys[k] = key_record(sequence, std::min(j + k, end - 1));
+    int64_t from = 0;  // later rows see at least as much
+    while (visible_keys(op, sequence, offset + from) <= j) ++from;
+    kernels_.index_scores(queries.query + from, static_cast<int>(rows - from), op.heads, op.head_dim, keys, scores,
+                          kKeyTile);
+    for (int64_t r = from; r < rows; ++r) {
+      const int64_t visible = visible_keys(op, sequence, offset + r);
+      collect(op, visible, j, std::min<int64_t>(kKeyTile, visible - j), scores + (r - from) * kKeyTile, selections[r]);
+    }
+  }
+}
+
+// Rows [offset, offset + rows) of a sequence on one thread; rows <= kBlockRows.
+void Steps::select_rows(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows, int thread) {
+  IndexScratch scratch = index_scratch(thread);
+  const int64_t first_row = sequence.first_row + offset;
+  unpack_queries(op, first_row, rows, scratch);
+  RowSelection* const own = selections_.data() + thread * kBlockRows;
+  for (int64_t r = 0; r < rows; ++r) own[r] = scratch.selection(r, op.top_k, op.candidates.columns);
+  score_keys(op, sequence, offset, rows, scratch, 0, visible_keys(op, sequence, offset + rows - 1), own);
+  for (int64_t r = 0; r < rows; ++r) write_selection(op, first_row + r, own[r]);
+}
+
+// One row that may only take keys of its candidate blocks.
+void Steps::select_from_pool(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int thread) {
+  IndexScratch scratch = index_scratch(thread);
+  const int64_t row = sequence.first_row + offset, visible = visible_keys(op, sequence, offset);
+  unpack_queries(op, row, 1, scratch);
+  RowSelection selection = scratch.selection(0, op.top_k, 0);
+  alignas(64) float scores[kKeyTile];
+  const uint8_t* keys[kKeyTile];
+  int32_t index[kKeyTile];
+  int count = 0;
+  const auto score_tile = [&] {
+    if (count == 0) return;
+    for (int k = count; k < kKeyTile; ++k) keys[k] = keys[0];
+    kernels_.index_scores(scratch.query, 1, op.heads, op.head_dim, keys, scores, kKeyTile);
+    for (int k = 0; k < count; ++k) selection.rows.add(scores[k], index[k]);
+    count = 0;
+  };
+  const int32_t* blocks = op.candidates.row(row);
+  for (int64_t b = 0; b < op.candidates.columns && blocks[b] >= 0; ++b) {
+    const int64_t first = int64_t{blocks[b]} * op.candidate_block;
+    for (int64_t j = first; j < std::min(visible, first + op.candidate_block); ++j) {
+      keys[count] = key_record(sequence, j);
+      index[count++] = static_cast<int32_t>(j);
+      if (count == kKeyTile) score_tile();
+    }
+  }
+  score_tile();
+  selection.rows.write(op.selected.row(row), op.top_k);
+}
+
+// A few rows whose keys all threads share; rows <= kBlockRows.
+void Steps::select_long_rows(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows) {
+  const int64_t first_row = sequence.first_row + offset, most = visible_keys(op, sequence, offset + rows - 1);
+  IndexScratch query = index_scratch(0);
+  unpack_queries(op, first_row, rows, query);
+  for (int t = 0; t < pool_.threads(); ++t) {
+    for (int64_t r = 0; r < rows; ++r) {
+      selections_[t * kBlockRows + r] = index_scratch(t).selection(r, op.top_k, op.candidates.columns);
+    }
+  }
+  for_each_task(pool_, (most + kRangeKeys - 1) / kRangeKeys, [&](int64_t task, int thread) {
+    RowSelection* const own = selections_.data() + thread * kBlockRows;
+    score_keys(op, sequence, offset, rows, query, task * kRangeKeys, std::min(most, (task + 1) * kRangeKeys), own);
+  });
+  for_each_task(pool_, rows, [&](int64_t r, int) {
+    for (int t = 1; t < pool_.threads(); ++t) {
+      selections_[r].rows.add_all(selections_[t * kBlockRows + r].rows);
+      selections_[r].blocks.add_all(selections_[t * kBlockRows + r].blocks);
+    }
+    write_selection(op, first_row + r, selections_[r]);
+  });
+}
+
+void Steps::index_topk(const IndexTopk& op) {
+  DI_CHECK(op.selected.columns == op.top_k && op.top_k <= limits_.top_k && op.heads <= limits_.index_heads &&
+               op.head_dim <= kMostIndexDim && op.head_dim % kIndexGroup == 0,
+           "selected is [rows, top_k], and prepare() was told the largest top_k and head count");
+  const bool make = op.pool == IndexTopk::Pool::kMake, use = op.pool == IndexTopk::Pool::kUse;
+  DI_CHECK(!(make || use) || (op.candidates.columns <= limits_.candidate_blocks && op.candidate_block > 0 &&
+                              kKeyTile % op.candidate_block == 0),
+           "a candidate block has 1, 2, 4, 8 or 16 rows, and prepare() was told the largest pool");
+  const int64_t unit = use ? 1 : kBlockRows;  // rows of a task; the pools of two rows differ
+  int64_t tasks = 0;
+  bool long_history = false;
+  for (int s = 0; s < op.sequence_count; ++s) {
+    const IndexSequence& sequence = op.sequences[s];
+    DI_CHECK(sequence.keys.record_bytes == index_record_bytes(op.head_dim), "keys and queries have one record size");
+    tasks += (sequence.rows + unit - 1) / unit;
+    long_history |= sequence.rows > 0 && visible_keys(op, sequence, sequence.rows - 1) >= 2 * kRangeKeys;
+  }
+  if (!use && tasks < pool_.threads() && long_history) {
+    for (int s = 0; s < op.sequence_count; ++s) {
+      const IndexSequence& sequence = op.sequences[s];
+      for (int64_t first = 0; first < sequence.rows; first += kBlockRows) {
+        select_long_rows(op, sequence, first, std::min(kBlockRows, sequence.rows - first));
+      }
+    }
+    return;
+  }
+  for_each_task(pool_, tasks, [&](int64_t task, int thread) {
+    const IndexSequence* sequence = op.sequences;
+    int64_t first = task * unit;
+    while (first >= sequence->rows) {
+      const int64_t before = (sequence->rows + unit - 1) / unit * unit;
+      first -= before;
+      ++sequence;
+    }
+    if (use) {
+      select_from_pool(op, *sequence, first, thread);
+    } else {
+      select_rows(op, *sequence, first, std::min(kBlockRows, sequence->rows - first), thread);
+    }
+  });
+}
+
+}  // namespace deepinfer::cpu

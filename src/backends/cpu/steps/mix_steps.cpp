@@ -1,0 +1,56 @@
+// The coefficients of hyper-connections.  A row's 24 dot products are cut into chunks of kMixChunk channels whose sums
+// are added in order: the same order whether one thread does a row or many share it.
+#include <algorithm>
+
+#include "backends/cpu/steps/row_tasks.h"
+#include "backends/cpu/steps/steps.h"
+#include "base/check.h"
+
+namespace deepinfer::cpu {
+namespace {
+
+constexpr int64_t kBlockRows = 16;  // rows that share a chunk of fn while it lies in the second-level cache
+
+}  // namespace
+
+void Steps::prepare_mix(const OpsLimits& limits) {
+  mix_chunks_ = (kHyperCopies * limits.hidden + kMixChunk - 1) / kMixChunk;
+  const int64_t rows = std::max<int64_t>(pool_.threads(), 2) * kBlockRows;
+  mix_partials_ = Buffer::allocate(static_cast<uint64_t>(rows * mix_chunks_ * kMixPartial) * sizeof(float)).value();
+}
+
+void Steps::hyper_connection_mix(const HyperConnectionMix& op) {
+  const int64_t width = op.streams.columns, rows = op.streams.rows;
+  const int64_t chunks = (width + kMixChunk - 1) / kMixChunk;
+  DI_CHECK(chunks <= mix_chunks_, "prepare() was told a smaller hidden size");
+  const HyperConnectionWeights& w = op.weights;
+  const int64_t row_stride = chunks * kMixPartial;
+  float* const partials = mix_partials_.as<float>();
+  const auto accumulate = [&](int64_t first_row, int64_t count, int64_t chunk, float* to) {
+    const int64_t first = chunk * kMixChunk;
+    kernels_.mix_partial(reinterpret_cast<const uint16_t*>(op.streams.row(first_row)), op.streams.stride, count, w.fn,
+                         width, first, std::min(kMixChunk, width - first), to + chunk * kMixPartial, row_stride);
+  };
+  const auto finish = [&](int64_t row, const float* from) {
+    kernels_.mix_finish(from, chunks, width, w.base, w.scale, w.sinkhorn_iterations, w.hc_eps, w.norm_eps,
+                        op.pre.row(row), op.post.row(row), op.comb.row(row));
+  };
+  const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  if (blocks < pool_.threads()) {
+    // Few rows: threads share each row's chunks.  rows < threads * kBlockRows, so all partial sums have a place.
+    for_each_task(pool_, blocks * chunks, [&](int64_t task, int) {
+      const int64_t first = task / chunks * kBlockRows;
+      accumulate(first, std::min(kBlockRows, rows - first), task % chunks, partials + first * row_stride);
+    });
+    for_each_row(pool_, rows, 4096, [&](int64_t row, int) { finish(row, partials + row * row_stride); });
+    return;
+  }
+  for_each_task(pool_, blocks, [&](int64_t block, int thread) {
+    const int64_t first = block * kBlockRows, count = std::min(kBlockRows, rows - first);
+    float* own = partials + thread * kBlockRows * row_stride;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) accumulate(first, count, chunk, own);
+    for (int64_t i = 0; i < count; ++i) finish(first + i, own + i * row_stride);
+  });
+}
+
+}  // namespace deepinfer::cpu

@@ -1,0 +1,151 @@
+// The quantised records of section 6, byte for byte as tensor/formats.h.
+#include "backends/cpu/steps/isa_kernels.h"
+
+namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
+
+namespace {
+
+// Values of the e4m3 codes 0 .. 126 (127 is NaN), for scales.
+struct ScaleTable {
+  float value[128];
+  constexpr ScaleTable() : value() {
+    for (int code = 0; code < 127; ++code) {
+      float step = 0x1p-9f;
+      for (int e = 1; e < code / 8; ++e) step *= 2;
+      value[code] = (code < 8 ? static_cast<float>(code) : static_cast<float>(8 + code % 8)) * step;
+    }
+    value[127] = __builtin_nanf("");
+  }
+};
+constexpr ScaleTable kScaleValues;
+
+float scale_of_code(uint8_t code) {
+  const float value = kScaleValues.value[code & 0x7F];
+  return (code & 0x80) != 0 ? -value : value;
+}
+
+// The E8M0 code of the smallest power of two >= t, for a normal t > 0.
+uint32_t power_of_two_ceiling(float t) {
+  return (bits_of_float(t) + 0x7FFFFFu) >> 23;
+}
+
+// Nearest e4m3 codes of magnitudes up to 448.
+DI_INLINE I e4m3_codes(F magnitude) {
+  const F aligner = splat(16384.0f);  // its last place is 2^-9, the step of subnormal codes
+  const I bits = as_int(magnitude);
+  const I odd = bit_and(shift_right<20>(bits), splat_int(1));
+  const I normal = shift_right<20>(bits + (odd + splat_int(0x7FFFF))) - splat_int(120 << 3);
+  const I small = as_int(magnitude + aligner) - as_int(aligner);
+  return select(less(magnitude, splat(0.015625f)), small, normal);
+}
+
+// Nearest e2m1 codes, sign included; ties go to the even mantissa.
+DI_INLINE I e2m1_codes(F x) {
+  const F magnitude = minimum(absolute(x), splat(6.0f));
+  const F aligner = splat(4194304.0f);  // its last place is 0.5
+  const I bits = as_int(magnitude);
+  const I odd = bit_and(shift_right<22>(bits), splat_int(1));
+  const I normal = shift_right<22>(bits + (odd + splat_int(0x1FFFFF))) - splat_int(126 << 1);
+  const I small = as_int(magnitude + aligner) - as_int(aligner);
+  const I code = select(less(magnitude, splat(1.0f)), small, normal);
+  return bit_or(code, bit_and(shift_right<28>(as_int(x)), splat_int(8)));
+}
+
+// 16 codes as 8 bytes, even channel in the low nibble.
+DI_INLINE void store_nibbles(uint8_t* to, I codes) {
+  uint8_t bytes[kLanes];
+  store_u8(bytes, codes);
+  uint64_t halves[2];
+  memcpy(halves, bytes, sizeof(halves));
+  for (int i = 0; i < 2; ++i) {
+    uint64_t x = halves[i];
+    x = (x | x >> 4) & 0x00FF00FF00FF00FFull;
+    x = (x | x >> 8) & 0x0000FFFF0000FFFFull;
+    const auto word = static_cast<uint32_t>(x | x >> 16);
+    memcpy(to + 4 * i, &word, sizeof(word));
+  }
+}
+
+DI_INLINE F e4m3_values(I code) {
+  const I magnitude = bit_and(code, splat_int(0x7F));
+  const I normal = shift_left<20>(magnitude) + splat_int(120 << 23);
+  const I small = as_int(to_float(magnitude) * splat(0x1p-9f));
+  const I sign = shift_left<24>(bit_and(code, splat_int(0x80)));
+  return as_float(bit_or(select(greater(splat_int(8), magnitude), small, normal), sign));
+}
+
+}  // namespace
+
+void encode_fp8(const uint16_t* x, int64_t channels, uint8_t* record) {
+  for (int64_t i = 0; i < channels; i += 32) {
+    const F values[2] = {load_bf16(x + i), load_bf16(x + i + kLanes)};
+    float largest = horizontal_maximum(maximum(absolute(values[0]), absolute(values[1])));
+    largest = largest < 1e-4f ? 1e-4f : largest;
+    const uint32_t scale = power_of_two_ceiling(largest * (1.0f / 448.0f));
+    const F multiply = splat(float_of_bits((254u - scale) << 23));
+    for (int part = 0; part < 2; ++part) {
+      const F scaled = values[part] * multiply;
+      const I sign = bit_and(shift_right<24>(as_int(scaled)), splat_int(0x80));
+      store_u8(record + i + part * kLanes, bit_or(e4m3_codes(minimum(absolute(scaled), splat(448.0f))), sign));
+    }
+    record[channels + i / 32] = static_cast<uint8_t>(scale);
+  }
+}
+
+void encode_main(const uint16_t* x, int64_t channels, uint8_t* record) {
+  for (int64_t i = 0; i < channels; i += 16) {
+    const F values = load_bf16(x + i);
+    float largest = horizontal_maximum(absolute(values));
+    largest = largest < 6 * 0x1p-9f ? 6 * 0x1p-9f : largest;
+    const F quotient = minimum(splat(largest * (1.0f / 6.0f)), splat(448.0f));
+    uint8_t codes[kLanes];
+    store_u8(codes, e4m3_codes(quotient));
+    // A product with the rounded reciprocal, not a quotient: they differ on ties (section 6.3).
+    store_nibbles(record + i / 2, e2m1_codes(values * splat(1.0f / kScaleValues.value[codes[0]])));
+    record[channels / 2 + i / 16] = codes[0];
+  }
+}
+
+void encode_index(const uint16_t* x, int64_t channels, uint8_t* record) {
+  for (int64_t i = 0; i < channels; i += 32) {
+    const F values[2] = {load_bf16(x + i), load_bf16(x + i + kLanes)};
+    float largest = horizontal_maximum(maximum(absolute(values[0]), absolute(values[1])));
+    largest = largest < 6 * 0x1p-126f ? 6 * 0x1p-126f : largest;
+    const uint32_t scale = power_of_two_ceiling(largest * (1.0f / 6.0f));
+    const F multiply = splat(float_of_bits((254u - scale) << 23));
+    store_nibbles(record + i / 2, e2m1_codes(values[0] * multiply));
+    store_nibbles(record + i / 2 + 8, e2m1_codes(values[1] * multiply));
+    record[channels / 2 + i / 32] = static_cast<uint8_t>(scale);
+  }
+}
+
+void decode_fp8(const uint8_t* record, int64_t channels, uint16_t* row) {
+  const uint8_t* scales = record + channels;
+  for (int64_t i = 0; i < channels; i += 32) {
+    const F scale = splat(float_of_bits(static_cast<uint32_t>(scales[i / 32]) << 23));
+    store_bf16_exact(row + i, e4m3_values(load_u8(record + i)) * scale);
+    store_bf16_exact(row + i + kLanes, e4m3_values(load_u8(record + i + kLanes)) * scale);
+  }
+}
+
+void decode_main(const uint8_t* record, int64_t channels, uint16_t* row) {
+  const uint8_t* scales = record + channels / 2;
+  for (int64_t i = 0; i < channels; i += 16) {
+    store_bf16_exact(row + i, e2m1_values(load_nibbles(record + i / 2)) * splat(scale_of_code(scales[i / 16])));
+  }
+}
+
+// Of a file's bytes: NaN codes stay NaN, and the smallest scale is 2^-127.
+void engram_row(const uint8_t* values, const uint8_t* scales, int64_t width, uint16_t* e) {
+  for (int64_t i = 0; i < width; i += kLanes) {
+    const uint32_t code = scales[i / 32];
+    const uint32_t bits = code == 0 ? 0x00400000u : code == 255 ? 0x7FC00000u : code << 23;
+    const I codes = load_u8(values + i);
+    const I sign = shift_left<24>(bit_and(codes, splat_int(0x80)));
+    const M not_a_number = equal(bit_and(codes, splat_int(0x7F)), splat_int(0x7F));
+    const F value = select(not_a_number, as_float(bit_or(splat_int(0x7FC00000), sign)), e4m3_values(codes));
+    store_bf16(e + i, value * splat(float_of_bits(bits)));
+  }
+}
+
+}  // namespace deepinfer::cpu::DI_SIMD_NAMESPACE

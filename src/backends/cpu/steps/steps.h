@@ -1,0 +1,101 @@
+// Steps: every operation of the CPU backend that is no matrix product.  CpuOps owns one and forwards to it; the
+// operations' contracts are in ops/*.h.  The bits do not depend on rows, threads or chunks.
+//
+// Each operation is a driver (here, split by rows, key ranges or channel ranges) over the kernels of one instruction
+// set (kernels.h).  prepare() sizes all scratch; operations do not allocate.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/cpu_ops.h"
+#include "backends/cpu/steps/best_rows.h"
+#include "backends/cpu/steps/kernels.h"
+#include "backends/cpu/steps/rotation_cache.h"
+#include "base/thread_pool.h"
+#include "ops/ops.h"
+#include "tensor/buffer.h"
+
+namespace deepinfer::cpu {
+
+const StepKernels& step_kernels(CpuIsa isa);
+
+class Steps {
+ public:
+  // Both outlive this object.
+  Steps(ThreadPool& pool, const StepKernels& kernels) : pool_(pool), kernels_(kernels) {}
+
+  void prepare(const OpsLimits& limits);
+
+  void embed_tokens(const EmbedTokens& op);
+  void rms_norm(const RmsNorm& op);
+  void rope(const Rope& op);
+  void quantize_activation(const QuantizeActivation& op);
+  void hyper_connection_mix(const HyperConnectionMix& op);
+  void hyper_connection_collapse(const HyperConnectionCollapse& op);
+  void hyper_connection_expand(const HyperConnectionExpand& op);
+  void hyper_connection_mean(const HyperConnectionMean& op);
+  void engram_gather(const EngramGather& op);
+  void engram_mix(const EngramMix& op);
+  void make_window_records(const MakeWindowRecords& op);
+  void commit_window(const CommitWindow& op);
+  void compress_pairs(const CompressPairs& op);
+  void store_compressed(const StoreCompressed& op);
+  void store_index_keys(const StoreIndexKeys& op);
+  void make_index_queries(const MakeIndexQueries& op);
+  void index_topk(const IndexTopk& op);
+  void sparse_attention(const SparseAttention& op);
+  void add_rows(const AddRows& op);
+  void sample(const Sample& op);
+
+ private:
+  struct AttentionScratch;
+  struct IndexScratch;
+  struct SampleScratch;
+
+  void prepare_mix(const OpsLimits& limits);
+  void prepare_attention(const OpsLimits& limits);
+  void prepare_index(const OpsLimits& limits);
+  void prepare_sample(const OpsLimits& limits);
+
+  AttentionScratch attention_scratch(int64_t slot);
+  void attend_row(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset,
+                  AttentionScratch scratch);
+  void attend_few_rows(const SparseAttention& op, int64_t rows);
+
+  IndexScratch index_scratch(int64_t thread);
+  void unpack_queries(const IndexTopk& op, int64_t first, int64_t rows, IndexScratch& scratch);
+  void select_rows(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows, int thread);
+  void select_from_pool(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int thread);
+  void select_long_rows(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows);
+  void score_keys(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows,
+                  const IndexScratch& queries, int64_t begin, int64_t end, RowSelection* selections);
+
+  SampleScratch sample_scratch(int thread);
+  // Everything before the choice; false if no token may be drawn.
+  bool filter_row(const SamplingRow& row, float* z, int64_t vocabulary, SampleScratch scratch, DrawRequest& request);
+  void write_logprobs(const SamplingRow& row, const float* z, int64_t vocabulary, const DrawRequest& request,
+                      bool everywhere, SampleScratch scratch, SampledRow& result, TokenLogprob* top);
+
+  ThreadPool& pool_;
+  const StepKernels& kernels_;
+  OpsLimits limits_;
+  RotationCache rotations_;
+
+  int64_t mix_chunks_ = 0;
+  Buffer mix_partials_;
+
+  int64_t attention_keys_ = 0;    // most visible rows of one query
+  int64_t attention_stride_ = 0;  // of scores
+  int64_t attention_slots_ = 0;
+  Buffer attention_;
+
+  Buffer index_;
+  std::vector<RowSelection> selections_;  // [threads][rows of a block]
+
+  Buffer sample_;
+  std::vector<DrawRequest> requests_;  // [rows fewer than threads]
+  std::vector<DrawResult> draws_;      // [rows fewer than threads][parts of the vocabulary]
+};
+
+}  // namespace deepinfer::cpu
