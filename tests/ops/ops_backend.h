@@ -39,7 +39,7 @@ inline OpsLimits test_limits() {
           .heads = 64,
           .head_dim = 512,
           .window_size = 128,
-          .top_k = 512,
+          .top_k = 1024,
           .index_heads = 32,
           .candidate_blocks = 2048,
           .max_position = 1 << 20,
