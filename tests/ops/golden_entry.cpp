@@ -1,5 +1,6 @@
 #include "ops/golden_entry.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +57,7 @@ Differences compare(std::span<const T> want, std::span<const T> got, Bound bound
     found.worst = std::isnan(off) ? INFINITY : std::max(found.worst, off);
     if (off <= bound(a)) continue;
     if (found.outside++ == 0) {
-      found.first = "element " + std::to_string(i) + ": " + std::to_string(b) + ", golden " + std::to_string(a);
+      found.first = fmt::format("element {}: {}, golden {}", i, b, a);
     }
   }
   return found;
@@ -116,7 +117,7 @@ void GoldenEntry::expect(const std::string& tensor, std::span<const float> got) 
   const float bound = std::max(4 * static_cast<float>(noise_.at(tensor)), 1e-5f) * largest;
   const auto found = compare(want, got, [&](float) { return bound; });
   EXPECT_EQ(found.outside, 0) << name_ << " " << tensor << ", " << found.first;
-  testing::Test::RecordProperty(tensor + "_worst", std::to_string(found.worst / largest));
+  testing::Test::RecordProperty(tensor + "_worst", fmt::format("{:.1e}", found.worst / largest));
 }
 
 void GoldenEntry::expect_layer(const std::string& tensor, std::span<const bf16> got) const {

@@ -134,6 +134,21 @@ TEST_P(Sampler, GreedyTakesTheLowestOfEqualsAndMinusZeroEqualsZero) {
   EXPECT_EQ(draw_one(*ops_, std::vector<float>{1, 3, 2}, row).rows[0].kept, 1);
 }
 
+TEST_P(Sampler, LowestIdOfEqualKeys) {
+  // 10000 / 1.1e-5 has steps of 64, so the noise is lost and all keys are equal.
+  const std::vector<float> logits(700, 10000.0f);
+  SamplingRow row;
+  row.temperature = 1.1e-5f;
+  row.seed = 3;
+  EXPECT_EQ(draw_one(*ops_, logits, row).rows[0].token, 0);
+  std::vector<uint32_t> allowed(22, ~0u);
+  allowed[0] = 0xFFFFFE00u;
+  row.allowed = allowed.data();
+  EXPECT_EQ(draw_one(*ops_, logits, row).rows[0].token, 9);
+  row.top_p = 0.5f;
+  EXPECT_EQ(draw_one(*ops_, logits, row).rows[0].token, 9);
+}
+
 TEST_P(Sampler, ImpossibleRowsFailAlone) {
   constexpr int64_t kVocabulary = 300;
   const std::vector<float> good = made_up_logits("flat", kVocabulary, 7);
