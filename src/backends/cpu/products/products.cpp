@@ -41,7 +41,7 @@ const ProductKernels& product_kernels(CpuIsa isa) {
     case CpuIsa::kAvx512:
       return product_kernels_avx512();
     case CpuIsa::kAmx:
-      return product_kernels_avx512();
+      return product_kernels_amx();
   }
   return product_kernels_avx2();
 }
