@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <optional>
@@ -74,6 +75,11 @@ Result<std::string> to_pcre2(const SplitRule& rule) {
             return refuse(in.substr(i - 1, 2));
           }
           out += {c, next};
+          if ((next == 'p' || next == 'P' || next == 'x') && i + 1 < in.size() && in[i + 1] == '{') {
+            const std::size_t close = std::min(in.find('}', i), in.size() - 1);
+            out += in.substr(i + 1, close - i);
+            i = close;
+          }
       }
       continue;
     }
