@@ -84,8 +84,8 @@ TEST(Checksums, RefusesMalformedLists) {
   const std::string abc = kAbc;
   for (const std::string& line :
        {std::string("nonsense"), abc, abc + " good", abc + "  ", abc.substr(1) + "  good", abc + "  /etc/passwd",
-        abc + "  ../x", abc + "  a/../../x", abc + "  a//b", abc + "  a/", "g" + abc.substr(1) + "  good",
-        std::string(), abc + "  good\n" + abc + "  ./good"}) {
+        abc + "  ../x", abc + "  a/../../x", abc + "  a//b", abc + "  a/",
+        std::string("g").append(abc.substr(1)).append("  good"), std::string(), abc + "  good\n" + abc + "  ./good"}) {
     folder.write("SHA256SUMS", line + "\n");
     const Result<ChecksumReport> report = verify_checksums(folder.path(), kGoOn);
     EXPECT_EQ(report.status().code(), StatusCode::kCorruptFile) << line;
