@@ -37,7 +37,7 @@ struct AnswerRequest {
   std::span<const int32_t> prompt;
   GenerationParams params;
   OutputParserOptions parser;
-  std::span<const int32_t> hidden_tokens;  // that have no text in the answer: end tokens that do not end it
+  std::span<const int32_t> hidden_tokens = {};  // that have no text in the answer: end tokens that do not end it
 };
 
 Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer, const AnswerRequest& request,

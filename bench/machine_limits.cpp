@@ -1,0 +1,190 @@
+#include "bench/machine_limits.h"
+
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace deepinfer::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Keeps a result alive without storing it anywhere that matters.
+std::atomic<uint64_t> sink{0};
+
+__attribute__((target("avx2"))) void read_all(const std::byte* data, int64_t bytes) {
+  __m256i sum[8] = {};
+  for (int64_t at = 0; at + 256 <= bytes; at += 256) {
+    for (int lane = 0; lane < 8; ++lane)
+      sum[lane] =
+          _mm256_xor_si256(sum[lane], _mm256_load_si256(reinterpret_cast<const __m256i*>(data + at + 32 * lane)));
+  }
+  for (int lane = 1; lane < 8; ++lane) sum[0] = _mm256_xor_si256(sum[0], sum[lane]);
+  sink.fetch_xor(static_cast<uint64_t>(_mm256_extract_epi64(sum[0], 0)), std::memory_order_relaxed);
+}
+
+// Each round of these is 12 independent chains: more than latency times throughput of any core so far.
+constexpr int kChains = 12;
+
+__attribute__((target("avx2,fma"))) double fma_avx2(int64_t rounds) {
+  __m256 sum[kChains];
+  for (__m256& one : sum) one = _mm256_set1_ps(1.0f);
+  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m256& one : sum) one = _mm256_fmadd_ps(one, a, b);
+  for (int chain = 1; chain < kChains; ++chain) sum[0] = _mm256_add_ps(sum[0], sum[chain]);
+  sink.fetch_xor(static_cast<uint64_t>(_mm256_cvtss_f32(sum[0])), std::memory_order_relaxed);
+  return 2.0 * 8 * kChains * static_cast<double>(rounds);
+}
+
+__attribute__((target("avx512f"))) double fma_avx512(int64_t rounds) {
+  __m512 sum[kChains];
+  for (__m512& one : sum) one = _mm512_set1_ps(1.0f);
+  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m512& one : sum) one = _mm512_fmadd_ps(one, a, b);
+  for (int chain = 1; chain < kChains; ++chain) sum[0] = _mm512_add_ps(sum[0], sum[chain]);
+  sink.fetch_xor(static_cast<uint64_t>(_mm512_cvtss_f32(sum[0])), std::memory_order_relaxed);
+  return 2.0 * 16 * kChains * static_cast<double>(rounds);
+}
+
+__attribute__((target("avx512f,avx512bf16"))) double dot_avx512(int64_t rounds) {
+  __m512 sum[kChains];
+  for (__m512& one : sum) one = _mm512_set1_ps(1.0f);
+  const __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.5f));
+  const __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.001f), _mm512_set1_ps(-0.001f));
+  for (int64_t i = 0; i < rounds; ++i)
+    for (__m512& one : sum) one = _mm512_dpbf16_ps(one, a, b);
+  for (int chain = 1; chain < kChains; ++chain) sum[0] = _mm512_add_ps(sum[0], sum[chain]);
+  sink.fetch_xor(static_cast<uint64_t>(_mm512_cvtss_f32(sum[0])), std::memory_order_relaxed);
+  return 2.0 * 32 * kChains * static_cast<double>(rounds);
+}
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t column_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+// Four accumulators over two operands each: 16 x 16 x 32 multiply-adds a tile instruction.
+__attribute__((target("amx-tile,amx-bf16"))) double dot_amx(int64_t rounds) {
+  constexpr int kArchRequestPermission = 0x1023, kTileData = 18;
+  syscall(SYS_arch_prctl, kArchRequestPermission, kTileData);
+  TileConfig config;
+  for (int tile = 0; tile < 8; ++tile) {
+    config.column_bytes[tile] = 64;
+    config.rows[tile] = 16;
+  }
+  _tile_loadconfig(&config);
+  alignas(64) uint16_t operand[512] = {};
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, operand, 64);
+  _tile_loadd(5, operand, 64);
+  _tile_loadd(6, operand, 64);
+  _tile_loadd(7, operand, 64);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  alignas(64) float out[256];
+  _tile_stored(0, out, 64);
+  _tile_release();
+  sink.fetch_xor(static_cast<uint64_t>(out[0]), std::memory_order_relaxed);
+  return 4.0 * 2 * 16 * 16 * 32 * static_cast<double>(rounds);
+}
+
+double run_unit(PeakUnit unit, int64_t rounds) {
+  switch (unit) {
+    case PeakUnit::kFp32Avx2:
+      return fma_avx2(rounds);
+    case PeakUnit::kFp32Avx512:
+      return fma_avx512(rounds);
+    case PeakUnit::kBf16Avx512:
+      return dot_avx512(rounds);
+    case PeakUnit::kBf16Amx:
+      return dot_amx(rounds);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t last_level_cache_bytes() {
+  int64_t bytes = 0;
+  for (const int name : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE})
+    bytes = std::max<int64_t>(bytes, sysconf(name));
+  return bytes;
+}
+
+Result<ReadBandwidth> ReadBandwidth::prepare(int64_t bytes, ThreadPool& pool) {
+  DI_ASSIGN_OR_RETURN(Buffer buffer, Buffer::allocate(static_cast<uint64_t>(bytes)));
+  // Pages of zeros would all be the same physical page: write each, from the thread that will read it.
+  std::byte* data = buffer.data();
+  const int64_t tasks = pool.threads();
+  pool.parallel_for(tasks, [&](int64_t task, int) {
+    const int64_t begin = bytes * task / tasks, end = bytes * (task + 1) / tasks;
+    std::memset(data + begin, static_cast<int>(task + 1), static_cast<size_t>(end - begin));
+  });
+  return ReadBandwidth(std::move(buffer));
+}
+
+double ReadBandwidth::sample(ThreadPool& pool) {
+  constexpr int64_t kPiece = int64_t{4} << 20;
+  const int64_t bytes = static_cast<int64_t>(buffer_.size());
+  const std::byte* data = buffer_.data();
+  const auto start = Clock::now();
+  pool.parallel_for((bytes + kPiece - 1) / kPiece, [&](int64_t piece, int) {
+    read_all(data + piece * kPiece, std::min(kPiece, bytes - piece * kPiece));
+  });
+  return static_cast<double>(bytes) / seconds_since(start);
+}
+
+std::string_view to_string(PeakUnit unit) {
+  switch (unit) {
+    case PeakUnit::kFp32Avx2:
+      return "AVX2 FMA";
+    case PeakUnit::kFp32Avx512:
+      return "AVX-512 FMA";
+    case PeakUnit::kBf16Avx512:
+      return "AVX-512 bf16 dot";
+    case PeakUnit::kBf16Amx:
+      return "AMX bf16";
+  }
+  return "";
+}
+
+PeakUnit peak_unit_of(std::string_view backend) {
+  if (backend.ends_with("amx")) return PeakUnit::kBf16Amx;
+  if (backend.ends_with("avx512")) return PeakUnit::kBf16Avx512;
+  return PeakUnit::kFp32Avx2;
+}
+
+double sample_peak(PeakUnit unit, ThreadPool& pool) {
+  const int64_t rounds = unit == PeakUnit::kBf16Amx ? 200'000 : 2'000'000;
+  std::atomic<int64_t> operations{0};
+  const auto start = Clock::now();
+  pool.parallel_for(pool.threads(), [&](int64_t, int) {
+    operations.fetch_add(static_cast<int64_t>(run_unit(unit, rounds)), std::memory_order_relaxed);
+  });
+  return static_cast<double>(operations.load()) / seconds_since(start);
+}
+
+}  // namespace deepinfer::bench

@@ -1,0 +1,114 @@
+// The program's face: help, version, usage errors, exit codes.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "program.h"
+#include "temporary_folder.h"
+
+namespace deepinfer::cli {
+namespace {
+
+// One line on standard error that begins as every error does, and nothing on standard output.
+void expect_error(const ProgramResult& result, int exit_code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(result.exit_code, exit_code) << result.errors;
+  EXPECT_EQ(result.output, "");
+  EXPECT_TRUE(result.errors.starts_with("deepinfer: error: ")) << result.errors;
+  EXPECT_EQ(result.errors.find('\n'), result.errors.size() - 1) << result.errors;
+  for (const std::string& part : parts)
+    EXPECT_NE(result.errors.find(part), std::string::npos) << part << " is not in: " << result.errors;
+}
+
+TEST(CommandLine, HelpHasExamplesAndGoesToStandardOutput) {
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{},
+                                                                                       {"run"},
+                                                                                       {"chat"},
+                                                                                       {"inspect"},
+                                                                                       {"tokenize"},
+                                                                                       {"bench"},
+                                                                                       {"bench", "kernels"},
+                                                                                       {"bench", "model"},
+                                                                                       {"bench", "tokenizer"}}) {
+    std::vector<std::string> arguments = command;
+    arguments.push_back("--help");
+    const ProgramResult result = deepinfer(arguments);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.errors, "");
+    EXPECT_NE(result.output.find("Examples:"), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find("deepinfer"), std::string::npos);
+  }
+}
+
+TEST(CommandLine, VersionNamesCommitAndPaths) {
+  const ProgramResult result = deepinfer({"--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* part : {"deepinfer 0.", "commit", "CPU paths", "avx2"})
+    EXPECT_NE(result.output.find(part), std::string::npos) << result.output;
+}
+
+TEST(CommandLine, UsageErrorsAreOneLineAndExitWithTwo) {
+  expect_error(deepinfer({}), 2, {"no command given", "run, chat, inspect, tokenize"});
+  expect_error(deepinfer({"serve"}), 2, {"serve"});
+  expect_error(deepinfer({"run", "--no-such-option", "x"}), 2, {"--no-such-option", "deepinfer run --help"});
+  expect_error(deepinfer({"run", "two", "words"}), 2, {"words"});
+  expect_error(deepinfer({"run", "hi", "-f", "file"}), 2, {"--file"});
+  expect_error(deepinfer({"run", "hi", "--raw", "--thinking"}), 2, {"--thinking"});
+  expect_error(deepinfer({"run", "hi", "--logprobs", "3"}), 2, {"--json"});
+}
+
+TEST(CommandLine, OutOfRangeOptionsNameTheOptionAndTheRange) {
+  const std::vector<std::vector<std::string>> cases = {{"--temperature", "-1", "at least 0"},
+                                                       {"--temperature", "nan", "at least 0"},
+                                                       {"--temperature", "1e999", "at least 0"},
+                                                       {"--top-p", "0", "(0, 1]"},
+                                                       {"--top-p", "1.5", "(0, 1]"},
+                                                       {"--min-p", "2", "[0, 1]"},
+                                                       {"--top-k", "-1", "at least 0"},
+                                                       {"--top-k", "1.5", "at least 0"},
+                                                       {"--seed", "-1", "at least 0"},
+                                                       {"--max-tokens", "0", "at least 1"},
+                                                       {"--threads", "0", "[1, 1024]"},
+                                                       {"--presence-penalty", "3", "[-2, 2]"},
+                                                       {"--frequency-penalty", "-3", "[-2, 2]"},
+                                                       {"--repetition-penalty", "0", "above 0"},
+                                                       {"--prefill-chunk", "0", "[1, 65536]"},
+                                                       {"--draft-tokens", "-1", "[0, 64]"},
+                                                       {"--logprobs", "21", "[0, 20]"},
+                                                       {"--reasoning-effort", "0", "[1, 100]"},
+                                                       {"--reasoning-effort", "much", "xhigh"},
+                                                       {"--prefill", "half", "bounded-replay"},
+                                                       {"--backend", "gpu", "cpu, reference"}};
+  for (const auto& option : cases)
+    expect_error(deepinfer({"run", "hi", "--json", option[0], option[1]}), 2, {option[0], option[2]});
+}
+
+// A prompt may be any text, also one that is the name of a command.
+TEST(CommandLine, APromptMayBeNamedLikeACommand) {
+  for (const char* prompt : {"chat", "run", "--help me"}) {
+    const ProgramResult result = deepinfer({"run", "--max-tokens", "1", "--", prompt});
+    EXPECT_EQ(result.exit_code, 0) << prompt << ": " << result.errors;
+  }
+  EXPECT_EQ(deepinfer({"run", "chat", "--max-tokens", "1"}).exit_code, 0);
+}
+
+TEST(CommandLine, InputErrorsExitWithThree) {
+  const TemporaryFolder folder;
+  expect_error(deepinfer({"run", "hi", "-m", (folder / "none").string()}), 3, {(folder / "none").string()});
+  expect_error(run_program({.arguments = {"run", "hi", "-m", "someone/some-model"},
+                            .environment = {{"HF_HOME", folder.path().string()}}}),
+               3, {"hf download someone/some-model", folder.path().string()});
+  expect_error(
+      run_program({.arguments = {"run", "hi"}, .environment = {{"DEEPINFER_MODEL", (folder / "gone").string()}}}), 3,
+      {"DEEPINFER_MODEL"});
+  expect_error(deepinfer({"run", "-f", (folder / "none.txt").string()}), 3, {"none.txt", "No such file"});
+  expect_error(deepinfer({"run", "-f", folder.path().string()}), 3, {"Is a directory"});
+  expect_error(deepinfer({"run", "caf\xE9"}), 3, {"the prompt is not valid UTF-8", "0xE9", "offset 3"});
+  expect_error(deepinfer({"run"}, "ok \xF0\x9F\x98"), 3, {"standard input is not valid UTF-8", "offset 3"});
+  expect_error(deepinfer({"run", "hi", "--system", "\xFF"}), 3, {"--system is not valid UTF-8"});
+  const auto file = folder.write("bad.txt", "abc\xC0\x80");
+  expect_error(deepinfer({"tokenize", "-f", file.string()}), 3, {file.string(), "0xC0", "offset 3"});
+}
+
+}  // namespace
+}  // namespace deepinfer::cli
