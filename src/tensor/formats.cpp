@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -15,23 +16,24 @@ constexpr float power_of_two(int exponent) {  // -126 .. 127
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
-// Both small formats round a magnitude the same way: normal numbers by adding half a step to the bits (nearest even),
-// subnormal ones by adding the float whose last place is the subnormal step, so that the addition itself rounds.
-// kMantissa: mantissa bits; kMinExponent: exponent of the smallest normal number.
+// The code of a magnitude, given by its bits, in a format of kMantissa bits whose smallest normal number is
+// 2^kMinExponent.  The step at the magnitude is 2^(exponent - kMantissa), in the subnormal range that of kMinExponent;
+// adding a float whose last place is that step rounds to nearest even and counts the steps in its low bits.  Without
+// branches, so that compilers vectorise it.
 template <int kMantissa, int kMinExponent>
-inline uint32_t round_magnitude(float magnitude) {
-  constexpr int kShift = 23 - kMantissa;
-  constexpr float kAligner = power_of_two(kMinExponent - kMantissa + 23);
-  const uint32_t bits = std::bit_cast<uint32_t>(magnitude);
-  const uint32_t rounded = bits + ((1u << (kShift - 1)) - 1) + ((bits >> kShift) & 1u);
-  const uint32_t normal = (rounded >> kShift) - (static_cast<uint32_t>(kMinExponent + 126) << kMantissa);
-  const uint32_t subnormal = std::bit_cast<uint32_t>(magnitude + kAligner) - std::bit_cast<uint32_t>(kAligner);
-  return magnitude < power_of_two(kMinExponent) ? subnormal : normal;
+inline uint32_t round_magnitude(uint32_t bits) {
+  constexpr int32_t kSmallestNormal = (kMinExponent + 127) << 23;
+  const int32_t exponent = std::max(static_cast<int32_t>(bits & ~kMantissaMask), kSmallestNormal);
+  const int32_t aligner = exponent + ((23 - kMantissa) << 23);
+  const float sum = std::bit_cast<float>(bits) + std::bit_cast<float>(aligner);
+  const int32_t steps = std::bit_cast<int32_t>(sum) - aligner;
+  return static_cast<uint32_t>(steps + ((exponent - kSmallestNormal) >> (23 - kMantissa)));
 }
 
-inline float magnitude_up_to(float value, float limit) {
-  const float magnitude = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & ~kSignBit);
-  return magnitude < limit ? magnitude : limit;  // a NaN becomes the limit
+// The bits of min(|value|, limit); a NaN gives the limit.
+inline uint32_t magnitude_up_to(float value, float limit) {
+  return static_cast<uint32_t>(
+      std::min(static_cast<int32_t>(std::bit_cast<uint32_t>(value) & ~kSignBit), std::bit_cast<int32_t>(limit)));
 }
 
 inline uint8_t encode_e4m3(float value) {
@@ -97,11 +99,12 @@ inline void encode_fp8(const T* x, int64_t channels, uint8_t* record) {
   uint8_t* scales = record + channels;
   for (int64_t group = 0; group < channels / kFp8Group; ++group) {
     const T* in = x + group * kFp8Group;
-    uint8_t* out = record + group * kFp8Group;
     const float largest = std::max(largest_magnitude<kFp8Group>(in), 1e-4f);
     const uint32_t scale = power_of_two_ceiling(largest * (1.0f / 448.0f));
     const float reciprocal = reciprocal_of_scale(scale);
-    for (int i = 0; i < kFp8Group; ++i) out[i] = encode_e4m3(widen(in[i]) * reciprocal);
+    uint8_t codes[kFp8Group];  // not the record itself: bytes may alias the input
+    for (int i = 0; i < kFp8Group; ++i) codes[i] = encode_e4m3(widen(in[i]) * reciprocal);
+    std::memcpy(record + group * kFp8Group, codes, sizeof codes);
     scales[group] = static_cast<uint8_t>(scale);
   }
 }
@@ -109,11 +112,9 @@ inline void encode_fp8(const T* x, int64_t channels, uint8_t* record) {
 // kGroup values times factor as e2m1, two a byte, even channel in the low nibble.
 template <int kGroup>
 inline void encode_e2m1_group(const bf16* in, float factor, uint8_t* out) {
-  for (int i = 0; i < kGroup / 2; ++i) {
-    const uint32_t low = encode_e2m1(to_float(in[2 * i]) * factor);
-    const uint32_t high = encode_e2m1(to_float(in[2 * i + 1]) * factor);
-    out[i] = static_cast<uint8_t>(low | (high << 4));
-  }
+  uint8_t codes[kGroup];
+  for (int i = 0; i < kGroup; ++i) codes[i] = encode_e2m1(to_float(in[i]) * factor);
+  for (int i = 0; i < kGroup / 2; ++i) out[i] = static_cast<uint8_t>(codes[2 * i] | (codes[2 * i + 1] << 4));
 }
 
 template <int kGroup, typename T>
