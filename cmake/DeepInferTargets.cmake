@@ -1,5 +1,3 @@
-include(GoogleTest OPTIONAL)
-
 # deepinfer_library(NAME SOURCES a.cpp ... DEPENDS deepinfer_x ... PRIVATE_DEPENDS ...)
 #   The static library of one folder.  DEPENDS are the libraries whose headers its headers include.
 function(deepinfer_library name)
@@ -9,7 +7,12 @@ function(deepinfer_library name)
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
 endfunction()
 
-# deepinfer_test(NAME SOURCES a_test.cpp ... DEPENDS ... [LABELS long] [TIMEOUT seconds])
+# Builds the tests labelled `threads`, those that ThreadSanitizer runs.
+if(DEEPINFER_TESTS)
+  add_custom_target(thread_sanitizer_tests)
+endif()
+
+# deepinfer_test(NAME SOURCES a_test.cpp ... DEPENDS ... [LABELS long threads] [TIMEOUT seconds])
 #   One GoogleTest program, one ctest entry per program (a test case is named by --gtest_filter).
 function(deepinfer_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS;ARGS" ${ARGN})
@@ -23,4 +26,7 @@ function(deepinfer_test name)
     set(ARG_TIMEOUT 300)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(thread_sanitizer_tests ${name})
+  endif()
 endfunction()
