@@ -7,8 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -90,15 +94,40 @@ void touch(const std::byte* address) {
   static_cast<void>(*static_cast<const volatile std::byte*>(address));
 }
 
-using MappedFileDeathTest = testing::Test;
+// A death test runs the test again in a child that never returns: it uses the folder of its parent, who removes it.
+class MappedFileDeathTest : public testing::Test {
+ protected:
+  MappedFileDeathTest() {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";  // the child starts without our handler
+    if (const char* parents = std::getenv(kVariable)) {
+      path_ = parents;
+    } else {
+      own_.emplace();
+      path_ = own_->path();
+      setenv(kVariable, path_.c_str(), 1);
+    }
+  }
+  ~MappedFileDeathTest() override {
+    if (own_.has_value()) unsetenv(kVariable);
+  }
+  std::string write(const std::string& name, size_t bytes) const {
+    const std::string path = path_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << std::string(bytes, 'x');
+    return path;
+  }
 
-TEST(MappedFileDeathTest, ShrunkFileEndsTheProcessWithItsName) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const TemporaryFolder folder;
-  const std::string path = folder.write("weights.safetensors", std::string(3 * kPage, 'x'));
+  std::string path_;
+
+ private:
+  static constexpr char kVariable[] = "DEEPINFER_DEATH_TEST_FOLDER";
+  std::optional<TemporaryFolder> own_;
+};
+
+TEST_F(MappedFileDeathTest, ShrunkFileEndsTheProcessWithItsName) {
+  const std::string path = write("weights.safetensors", 3 * kPage);
   EXPECT_EXIT(
       {
-        const Result<MappedFile> other = MappedFile::open(folder.write("other", std::string(kPage, 'y')));
+        const Result<MappedFile> other = MappedFile::open(write("other", kPage));
         const Result<MappedFile> file = MappedFile::open(path);
         std::filesystem::resize_file(path, kPage);
         touch(file->data());  // still there
@@ -108,12 +137,10 @@ TEST(MappedFileDeathTest, ShrunkFileEndsTheProcessWithItsName) {
       "weights.safetensors: the mapped file cannot be read at offset 8197 any more");
 }
 
-TEST(MappedFileDeathTest, AnyThreadMayTouchTheLostPage) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const TemporaryFolder folder;
+TEST_F(MappedFileDeathTest, AnyThreadMayTouchTheLostPage) {
   const std::string long_name = std::string(100, 'a') + "/" + std::string(200, 'b');
-  std::filesystem::create_directories(folder / std::string(100, 'a'));
-  const std::string path = folder.write(long_name, std::string(2 * kPage, 'x'));
+  std::filesystem::create_directories(path_ + "/" + std::string(100, 'a'));
+  const std::string path = write(long_name, 2 * kPage);
   EXPECT_EXIT(
       {
         const Result<MappedFile> file = MappedFile::open(path);
@@ -131,11 +158,9 @@ const std::byte* lost_page_of_a_stranger(const std::string& path) {
   return static_cast<const std::byte*>(address);
 }
 
-TEST(MappedFileDeathTest, OtherSignalsGoToTheHandlerBefore) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const TemporaryFolder folder;
-  const std::string ours = folder.write("ours", std::string(kPage, 'x'));
-  const std::string theirs = folder.write("theirs", std::string(kPage, 'x'));
+TEST_F(MappedFileDeathTest, OtherSignalsGoToTheHandlerBefore) {
+  const std::string ours = write("ours", kPage);
+  const std::string theirs = write("theirs", kPage);
   EXPECT_EXIT(
       {
         signal(SIGBUS, [](int) { _exit(5); });
@@ -161,11 +186,9 @@ TEST(MappedFileDeathTest, OtherSignalsGoToTheHandlerBefore) {
 }
 
 // After unmapping, a fault at the same address is not blamed on the file that is gone.
-TEST(MappedFileDeathTest, ReleasedRangesAreForgotten) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const TemporaryFolder folder;
-  const std::string ours = folder.write("ours", std::string(kPage, 'x'));
-  const std::string theirs = folder.write("theirs", std::string(kPage, 'x'));
+TEST_F(MappedFileDeathTest, ReleasedRangesAreForgotten) {
+  const std::string ours = write("ours", kPage);
+  const std::string theirs = write("theirs", kPage);
   EXPECT_EXIT(
       {
         signal(SIGBUS, [](int) { _exit(5); });
