@@ -15,9 +15,9 @@ enum class ImageDetail { kLow, kHigh, kOriginal, kAuto };
 struct ImageSource {
   enum class Kind { kUrl, kDataUrl };
   Kind kind = Kind::kDataUrl;
-  std::string url;  // http(s) address, or a whole data URL
+  std::string url = {};  // http(s) address, or a whole data URL
   ImageDetail detail = ImageDetail::kHigh;
-  std::string field;  // where the request named it, for error messages: ".messages[0]"
+  std::string field = {};  // where the request named it, for error messages: ".messages[0]"
 };
 
 // An image stands before byte `offset` of its message's content; equal offsets keep their order.
@@ -34,13 +34,13 @@ struct ToolCall {
 
 struct ToolDefinition {
   std::string name;
-  std::string description;        // empty when there is none
+  std::string description = {};   // empty when there is none
   std::string parameters = "{}";  // JSON Schema in the style of json_text.h's dump_python; printed as it is
 };
 
 struct Message {
   Role role = Role::kUser;
-  std::string content;
+  std::string content = {};
   std::vector<InlineImage> images = {};         // system, user and tool only
   std::string reasoning = {};                   // assistant only
   std::vector<ToolCall> tool_calls = {};        // assistant only
@@ -61,7 +61,7 @@ enum class ToolChoice { kAuto, kNone, kRequired };
 struct ResponseFormat {
   enum class Kind { kText, kJsonObject, kJsonSchema, kRegex };
   Kind kind = Kind::kText;
-  std::string schema;  // kJsonSchema: in the style of dump_python; printed as it is.  Others: empty.
+  std::string schema = {};  // kJsonSchema: in the style of dump_python; printed as it is.  Others: empty.
 };
 
 struct Conversation {

@@ -121,6 +121,10 @@ struct OutputParser::State {
       case OutputPattern::Effect::kArguments:
         emit(sink, Kind::kToolArguments, pattern.text, begin, end);
         break;
+      case OutputPattern::Effect::kEndCall:
+        emit(sink, Kind::kToolArguments, pattern.text, begin, end);
+        emit(sink, Kind::kToolCallEnd, {}, end, end);
+        break;
     }
     enter(pattern.next);
   }

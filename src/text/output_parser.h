@@ -29,6 +29,7 @@ struct OutputEvent {
     kToolCallBegin,  // a call has begun, its name is not complete yet
     kToolCall,       // text: the complete name
     kToolArguments,  // text: the next piece of the call's arguments (JSON)
+    kToolCallEnd,    // the call was closed; a call that is cut off has no such event
   };
   Kind kind;
   std::string_view text;  // valid during the callback only

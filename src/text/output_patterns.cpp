@@ -95,9 +95,9 @@ class PatternTable {
       add(state, {.literal = std::move(literal), .next = next, .effect = Effect::kArguments, .text = text});
     };
     arguments(kCallFirst, "parameter name=\"", kParameterName, "{\"");
-    arguments(kCallFirst, close, kTools, "{}");
+    add(kCallFirst, {.literal = close, .next = kTools, .effect = Effect::kEndCall, .text = "{}"});
     arguments(kCallNext, "parameter name=\"", kParameterName, ", \"");
-    arguments(kCallNext, close, kTools, "}");
+    add(kCallNext, {.literal = close, .next = kTools, .effect = Effect::kEndCall, .text = "}"});
     arguments(kParameterName, "\" string=\"", kParameterType, "\": ");
     arguments(kParameterType, "true\">", kValueString, "\"");
     add(kParameterType, {.literal = "false\">", .next = kValueJson});

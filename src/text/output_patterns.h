@@ -42,6 +42,7 @@ struct OutputPattern {
     kBeginCall,
     kNameCall,   // the name is complete
     kArguments,  // `text` is appended to the arguments
+    kEndCall,    // the same, and the call is complete
   };
 
   std::string literal;

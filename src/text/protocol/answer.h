@@ -1,0 +1,67 @@
+// Answer: what one request has produced so far, in no protocol's form.  AnswerStream fills it, the writers of the three
+// protocols turn it into events and the final object.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace deepinfer {
+
+// What the server knows of an answer before it begins.
+struct AnswerIdentity {
+  std::string id;           // unique; item and call ids are derived from it
+  std::string model;        // the name that was asked for
+  std::string fingerprint;  // Chat Completions: system_fingerprint
+  int64_t created = 0;      // seconds since 1970
+  uint64_t random = 0;      // seeds the ids of tool calls
+};
+
+struct PromptUsage {
+  int64_t prompt_tokens = 0;  // images at their full number
+  int64_t cached_tokens = 0;
+};
+
+enum class AnswerEnd { kStop, kLength, kContentFilter };
+
+struct TokenLogprobs {
+  struct Alternative {
+    std::string bytes;
+    float logprob = 0;
+  };
+  std::string bytes;
+  float logprob = 0;
+  std::vector<Alternative> top;
+};
+
+struct AnswerCall {
+  std::string id;
+  std::string name;
+  std::string arguments;
+  bool closed = false;
+};
+
+struct Answer {
+  AnswerIdentity identity;
+  bool thinking = false;              // the request's mode
+  bool begins_with_thinking = false;  // false too when a given answer is continued
+  PromptUsage prompt;
+  int64_t output_tokens = 0;
+  int64_t reasoning_tokens = 0;  // known at the end
+  std::string reasoning;
+  std::string content;
+  std::vector<AnswerCall> calls;
+  // Log-probabilities as JSON objects joined by ","; empty when there are none.
+  std::string reasoning_logprobs;
+  std::string content_logprobs;
+  AnswerEnd end = AnswerEnd::kStop;
+  std::string stop;  // the stop string that ended it, empty when none did
+  bool stopped_by_string = false;
+  int64_t completed = 0;  // seconds since 1970
+};
+
+// {"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]}
+void append_logprobs(std::string& out, const TokenLogprobs& token);
+
+}  // namespace deepinfer

@@ -1,0 +1,197 @@
+// Chat Completions: chunks of type chat.completion.chunk, then "[DONE]"; or one chat.completion object.
+#include <string>
+#include <utility>
+
+#include "text/json_text.h"
+#include "text/protocol/answer_writer.h"
+
+namespace deepinfer {
+namespace {
+
+std::string_view finish_reason(const Answer& answer) {
+  if (answer.stopped_by_string) return "stop";
+  switch (answer.end) {
+    case AnswerEnd::kStop:
+      return answer.calls.empty() ? "stop" : "tool_calls";
+    case AnswerEnd::kLength:
+      return "length";
+    case AnswerEnd::kContentFilter:
+      return "content_filter";
+  }
+  return "stop";
+}
+
+void append_usage(std::string& out, const Answer& answer) {
+  const auto number = [&](std::string_view name, int64_t value) {
+    out.append("\"").append(name).append("\":").append(std::to_string(value));
+  };
+  const PromptUsage& prompt = answer.prompt;
+  out += '{';
+  number("prompt_tokens", prompt.prompt_tokens);
+  out += ',';
+  number("completion_tokens", answer.output_tokens);
+  out += ',';
+  number("total_tokens", prompt.prompt_tokens + answer.output_tokens);
+  out += ",\"prompt_tokens_details\":{";
+  number("cached_tokens", prompt.cached_tokens);
+  out += '}';
+  if (answer.thinking) {
+    out += ",\"completion_tokens_details\":{";
+    number("reasoning_tokens", answer.reasoning_tokens);
+    out += '}';
+  }
+  out += ',';
+  number("prompt_cache_hit_tokens", prompt.cached_tokens);
+  out += ',';
+  number("prompt_cache_miss_tokens", prompt.prompt_tokens - prompt.cached_tokens);
+  out += '}';
+}
+
+class ChatCompletionsWriter final : public AnswerWriter {
+ public:
+  explicit ChatCompletionsWriter(const InferenceRequest& request)
+      : announces_usage_(request.include_usage || !request.stream) {}
+
+  void open(const Answer& answer, EventSink sink) override {
+    head_ = "{\"id\":";
+    append_json_string(head_, answer.identity.id);
+    head_ +=
+        ",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(answer.identity.created) + ",\"model\":";
+    append_json_string(head_, answer.identity.model);
+    head_ += ",\"system_fingerprint\":";
+    append_json_string(head_, answer.identity.fingerprint);
+    head_ += ",\"choices\":[{\"index\":0,\"delta\":";
+    begin();
+    if (answer.begins_with_thinking) {
+      chunk_ += "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"\"}";
+    } else {
+      chunk_ += answer.thinking ? "{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":null}"
+                                : "{\"role\":\"assistant\",\"content\":\"\"}";
+    }
+    end({}, {}, sink);
+  }
+
+  void reasoning(const Answer&, std::string_view text, std::string_view logprobs, EventSink sink) override {
+    begin();
+    chunk_ += "{\"content\":null,\"reasoning_content\":";
+    append_json_string(chunk_, text);
+    chunk_ += '}';
+    end("reasoning_content", logprobs, sink);
+  }
+
+  void content(const Answer& answer, std::string_view text, std::string_view logprobs, EventSink sink) override {
+    begin();
+    chunk_ += "{\"content\":";
+    append_json_string(chunk_, text);
+    chunk_ += answer.thinking ? ",\"reasoning_content\":null}" : "}";
+    end("content", logprobs, sink);
+  }
+
+  void call(const Answer& answer, EventSink sink) override {
+    begin();
+    chunk_ += "{\"tool_calls\":[";
+    append_call(chunk_, answer, answer.calls.size() - 1);
+    chunk_ += "]}";
+    end({}, {}, sink);
+  }
+
+  void arguments(const Answer& answer, std::string_view text, EventSink sink) override {
+    begin();
+    chunk_ +=
+        "{\"tool_calls\":[{\"index\":" + std::to_string(answer.calls.size() - 1) + ",\"function\":{\"arguments\":";
+    append_json_string(chunk_, text);
+    chunk_ += "}}]}";
+    end({}, {}, sink);
+  }
+
+  void call_end(const Answer&, EventSink) override {}
+
+  void close(const Answer& answer, EventSink sink) override {
+    begin();
+    chunk_ += answer.thinking ? "{\"content\":\"\",\"reasoning_content\":null}" : "{\"content\":\"\"}";
+    chunk_.append(",\"logprobs\":null,\"finish_reason\":\"").append(finish_reason(answer)).append("\"}],\"usage\":");
+    append_usage(chunk_, answer);
+    chunk_ += '}';
+    sink({}, chunk_);
+    sink({}, "[DONE]");
+  }
+
+  std::string object(const Answer& answer) const override {
+    std::string out = "{\"id\":";
+    append_json_string(out, answer.identity.id);
+    out += ",\"object\":\"chat.completion\",\"created\":" + std::to_string(answer.identity.created) + ",\"model\":";
+    append_json_string(out, answer.identity.model);
+    out += ",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":";
+    append_json_string(out, answer.content);
+    if (answer.begins_with_thinking) {
+      out += ",\"reasoning_content\":";
+      append_json_string(out, answer.reasoning);
+    }
+    if (!answer.calls.empty()) {
+      out += ",\"tool_calls\":[";
+      for (size_t i = 0; i < answer.calls.size(); ++i) {
+        if (i > 0) out += ',';
+        append_call(out, answer, i);
+      }
+      out += ']';
+    }
+    out += "},\"logprobs\":";
+    append_all_logprobs(out, answer);
+    out.append(",\"finish_reason\":\"").append(finish_reason(answer)).append("\"}],\"usage\":");
+    append_usage(out, answer);
+    out += ",\"system_fingerprint\":";
+    append_json_string(out, answer.identity.fingerprint);
+    out += '}';
+    return out;
+  }
+
+ private:
+  static void append_call(std::string& out, const Answer& answer, size_t index) {
+    const AnswerCall& call = answer.calls[index];
+    out += "{\"index\":" + std::to_string(index) + ",\"id\":";
+    append_json_string(out, call.id);
+    out += ",\"type\":\"function\",\"function\":{\"name\":";
+    append_json_string(out, call.name);
+    out += ",\"arguments\":";
+    append_json_string(out, call.arguments);
+    out += "}}";
+  }
+
+  static void append_all_logprobs(std::string& out, const Answer& answer) {
+    if (answer.content_logprobs.empty() && answer.reasoning_logprobs.empty()) {
+      out += "null";
+      return;
+    }
+    out += '{';
+    if (!answer.content_logprobs.empty()) out.append("\"content\":[").append(answer.content_logprobs).append("]");
+    if (!answer.reasoning_logprobs.empty()) {
+      if (!answer.content_logprobs.empty()) out += ',';
+      out.append("\"reasoning_content\":[").append(answer.reasoning_logprobs).append("]");
+    }
+    out += '}';
+  }
+
+  void begin() { chunk_ = head_; }
+
+  void end(std::string_view channel, std::string_view logprobs, EventSink sink) {
+    if (logprobs.empty()) {
+      chunk_ += ",\"logprobs\":null";
+    } else {
+      chunk_.append(",\"logprobs\":{\"").append(channel).append("\":[").append(logprobs).append("]}");
+    }
+    chunk_ += announces_usage_ ? ",\"finish_reason\":null}],\"usage\":null}" : ",\"finish_reason\":null}]}";
+    sink({}, chunk_);
+  }
+
+  bool announces_usage_;
+  std::string head_;   // every chunk begins like this
+  std::string chunk_;  // the one being written
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> make_chat_completions_writer(const InferenceRequest& request) {
+  return std::make_unique<ChatCompletionsWriter>(request);
+}
+
+}  // namespace deepinfer
