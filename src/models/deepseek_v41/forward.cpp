@@ -84,11 +84,11 @@ void Forward::keep_rows(FunctionRef<int64_t(size_t sequence)> from) {
 void Forward::run_layer(int layer) {
   const LayerSpec& spec = table_[layer];
   if (spec.engram >= 0) mix_engram(layer);
+  if (probe != nullptr) probe->before_layer(layer, active(a_.step.streams), active(a_.step.pre));
   if (spec.tap >= 0) {
     ops_.hyper_connection_mean(
         {active(a_.step.streams), active(a_.step.taps).columns_from(spec.tap * c_.hidden_size, c_.hidden_size)});
   }
-  if (probe != nullptr) probe->before_layer(layer, active(a_.step.streams), active(a_.step.pre));
   // The rows that reach the last layer are those that its windows keep, and a draft's context is as long.
   if (layer == table_.layer_count - 1 && c_.num_nextn_predict_layers > 0) store_draft_context();
 

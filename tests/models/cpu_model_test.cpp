@@ -1,0 +1,43 @@
+// The whole model on every CPU path of this machine.
+#include <algorithm>
+
+#include "backends/cpu_backends.h"
+#include "models/golden_prompts.h"
+#include "models/model_run.h"
+#include "models/model_suites.h"
+
+namespace deepinfer {
+namespace {
+
+// 301 tokens: more than index_topk rows of either ratio.  The best path runs the most; models_long_test runs
+// everything.
+std::vector<ModelCase> cases() {
+  std::vector<ModelCase> list;
+  for (const CpuIsa isa : machine_paths()) {
+    const bool best = isa == machine_paths().back();
+    list.push_back({{"cpu_" + std::string(to_string(isa)), [isa] { return make_cpu_path(isa, 2); }},
+                    301,
+                    best ? std::vector<int64_t>{1, 7, 128, 129} : std::vector<int64_t>{127},
+                    {"chat", "json", "multilingual", "odd", "thinking", "tool_call", "tool_result", "turns"}});
+  }
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, GoldenModel, testing::ValuesIn(cases()), model_case_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, ExactModel, testing::ValuesIn(cases()), model_case_name);
+
+TEST(CpuModel, ThreadsChangeNothing) {
+  const auto ids = ForwardGolden("tool_call").ids();
+  for (const CpuIsa isa : machine_paths()) {
+    std::vector<Logits> results;
+    for (const int threads : {1, 2, 3}) {
+      LoadedModel loaded({"cpu", [isa, threads] { return make_cpu_path(isa, threads); }});
+      SequenceRun run(loaded);
+      results.push_back(run.run(ids, 100, 0));
+    }
+    EXPECT_TRUE(results[0] == results[1] && results[0] == results[2]) << to_string(isa);
+  }
+}
+
+}  // namespace
+}  // namespace deepinfer

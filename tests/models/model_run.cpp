@@ -1,0 +1,104 @@
+#include "models/model_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace deepinfer {
+
+LoadedModel::LoadedModel(const OpsBackend& backend, const StepLimits& limits) : ops_(backend.make()) {
+  ModelOptions options;
+  options.folder = DEEPINFER_TEST_MODEL;
+  options.limits = limits;
+  if (options.limits.max_context == 0) options.limits.max_context = 8192;
+  model_ = deepseek_v41::DeepseekV41::open(options, *ops_).value();
+}
+
+SequenceRun::SequenceRun(LoadedModel& loaded, RowRule rule)
+    : loaded_(loaded), cache_(SequenceCache::create(loaded.model().cache_layout()).value()), rule_(rule) {
+  // Never-written records decode to NaN: reading one would show.
+  for (const Ring& ring : cache_.view().rings)
+    std::memset(ring.data, 0xFF, static_cast<size_t>(ring.slots * ring.record_bytes));
+}
+
+StepSequence SequenceRun::part(std::span<const int32_t> tokens, int64_t logits_from) {
+  StepSequence s;
+  s.position = processed();
+  s.rows = static_cast<int64_t>(tokens.size());
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  const auto old_blocks = cache_.capacity() / 128;
+  DI_CHECK(cache_.reserve(processed()).ok(), "the test machine has memory for a few blocks");
+  for (const BlockList& list : cache_.view().histories) {
+    for (int64_t b = old_blocks; b < cache_.capacity() / 128; ++b)
+      std::memset(list.blocks[b], 0xFF, static_cast<size_t>(list.rows_per_block * list.record_bytes));
+  }
+  s.cache = cache_.view();
+  s.tokens = tokens_;
+  s.rule = rule_;
+  s.logits_from = logits_from;
+  s.draft_context = true;
+  return s;
+}
+
+Logits SequenceRun::run(std::span<const int32_t> tokens, int64_t chunk, int64_t logits_from) {
+  Logits out;
+  for (size_t at = 0; at < tokens.size();) {
+    const size_t rows = std::min<size_t>(static_cast<size_t>(chunk), tokens.size() - at);
+    const StepSequence step = part(tokens.subspan(at, rows), logits_from);
+    const auto logits = loaded_.model().forward({&step, 1});
+    for (int64_t i = 0; i < logits.rows; ++i) out.emplace_back(logits.row(i), logits.row(i) + logits.columns);
+    at += rows;
+  }
+  return out;
+}
+
+DraftSequence SequenceRun::draft_part(int32_t token, int drafts) {
+  DraftSequence s;
+  s.cache = cache_.view();
+  s.token = token;
+  s.position = processed();
+  s.drafts = drafts;
+  s.sampling.temperature = 0;
+  return s;
+}
+
+std::vector<std::vector<uint8_t>> SequenceRun::live_records() const {
+  const auto& model = loaded_.model();
+  const int64_t n = processed();
+  std::vector<std::vector<uint8_t>> out;
+  const auto append = [&](const std::byte* record, int64_t bytes) {
+    const auto* data = reinterpret_cast<const uint8_t*>(record);
+    out.back().insert(out.back().end(), data, data + bytes);
+  };
+  size_t history = 0;
+  size_t ring = 0;
+  for (const CacheGroupSpec& group : model.cache_layout().groups) {
+    for (const int layer : group.layers) {
+      out.emplace_back();
+      switch (group.retention) {
+        case CacheRetention::kFullHistory: {
+          const BlockList& list = cache_.view().histories[history++];
+          for (int64_t j = 0; j < n / group.tokens_per_record; ++j) append(list.record(j), list.record_bytes);
+          break;
+        }
+        case CacheRetention::kSlidingWindow: {
+          const Ring& records = cache_.view().rings[ring++];
+          const bool draft = layer >= model.layer_table().layer_count;
+          int64_t first = std::max<int64_t>(0, n - (group.window - 1));
+          if (!draft) first = std::max(first, layer_cut(model.config(), model.layer_table(), rule_, layer).window);
+          for (int64_t p = first; p < n; ++p) append(records.record(p), records.record_bytes);
+          break;
+        }
+        case CacheRetention::kRunningState: {
+          const Ring& records = cache_.view().rings[ring++];
+          if (n % 2 != 0) append(records.record(n - 1), records.record_bytes);
+          break;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace deepinfer
