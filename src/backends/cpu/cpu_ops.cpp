@@ -16,7 +16,7 @@ class CpuOps final : public Ops {
       : name_("cpu/" + std::string(to_string(isa))),
         pool_(threads),
         products_(cpu::product_kernels(isa), pool_),
-        steps_(pool_, cpu::step_kernels(isa)) {}
+        steps_(pool_, cpu::step_kernels(isa), cpu::wide_attention_kernels(isa)) {}
 
   std::string_view name() const override { return name_; }
   void prepare(const OpsLimits& limits) override {

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kScoreKeys = 8;       // keys widened together for scores
 constexpr int64_t kMostChannels = 512;  // of a head
 constexpr int64_t kValueKeys = 32;      // keys widened together for the weighted sum
-constexpr int64_t kValueChannels = 64;
+constexpr int64_t kValueChannels = kChannelRange;
 constexpr int kValueHeads = 64;  // heads that share a widened block
 
 #if defined(__AVX512F__)
@@ -110,68 +110,90 @@ DI_INLINE void value_heads(const float* p, int64_t stride, const float* keys, in
   for (; c < channels; c += kLanes) value_tile<kHeads, 1>(p, stride, keys + c, count, sum + c);
 }
 
-}  // namespace
+// Scores of a head lie in a row of this stride.
+DI_INLINE int64_t score_stride(const AttentionRow& row) {
+  return (row.count + kKeyRange - 1) / kKeyRange * kKeyRange;
+}
 
-void attention_scores(const float* q, int heads, int64_t d, const uint16_t* keys, int64_t count, float scale, float* s,
-                      int64_t stride) {
+void prepare_queries(const AttentionRow& row) {
+  for (int64_t i = 0; i < row.heads * row.d; i += kLanes) store(row.queries + i, load_bf16(row.q + i));
+}
+
+void prepare_keys(const AttentionRow&, int64_t, int64_t) {}
+
+void scores(const AttentionRow& row, int64_t first, int64_t count) {
   alignas(64) float wide[kScoreKeys * kMostChannels];
-  for (int64_t j = 0; j < count; j += kScoreKeys) {
-    const int64_t here = count - j < kScoreKeys ? count - j : kScoreKeys;
+  const int64_t d = row.d, stride = score_stride(row);
+  for (int64_t j = first; j < first + count; j += kScoreKeys) {
+    const int64_t here = first + count - j < kScoreKeys ? first + count - j : kScoreKeys;
     for (int64_t k = 0; k < here; ++k) {
-      for (int64_t c = 0; c < d; c += kLanes) store(wide + k * kMostChannels + c, load_bf16(keys + (j + k) * d + c));
+      for (int64_t c = 0; c < d; c += kLanes)
+        store(wide + k * kMostChannels + c, load_bf16(row.keys + (j + k) * d + c));
     }
     int h = 0;
-    for (; h + kTileHeads <= heads; h += kTileHeads) {
-      score_heads<kTileHeads>(q + h * d, wide, here, d, splat(scale), s + h * stride + j, stride);
+    for (; h + kTileHeads <= row.heads; h += kTileHeads) {
+      score_heads<kTileHeads>(row.queries + h * d, wide, here, d, splat(row.scale), row.scores + h * stride + j,
+                              stride);
     }
-    for (; h < heads; ++h) score_heads<1>(q + h * d, wide, here, d, splat(scale), s + h * stride + j, stride);
+    for (; h < row.heads; ++h) {
+      score_heads<1>(row.queries + h * d, wide, here, d, splat(row.scale), row.scores + h * stride + j, stride);
+    }
   }
 }
 
-float attention_softmax(float* s, int64_t count, float sink) {
-  F most = splat(-1e30f);
-  for (int64_t j = count; j % kLanes != 0; ++j) s[j] = -__builtin_inff();  // an exact 0 after the exponential
-  for (int64_t j = 0; j < count; j += kLanes) most = maximum(load(s + j), most);
-  const float top = horizontal_maximum(most);
-  F sum = splat(0);
-  for (int64_t j = 0; j < count; j += kLanes) {
-    const F p = exponential(load(s + j) - splat(top));
-    sum = sum + p;
-    store(s + j, as_float(shift_left<16>(to_bf16_bits(p))));
+void softmax(const AttentionRow& row, int first_head, int heads) {
+  for (int h = first_head; h < first_head + heads; ++h) {
+    float* s = row.scores + h * score_stride(row);
+    F most = splat(-1e30f);
+    for (int64_t j = row.count; j % kLanes != 0; ++j) s[j] = -__builtin_inff();  // an exact 0 after the exponential
+    for (int64_t j = 0; j < row.count; j += kLanes) most = maximum(load(s + j), most);
+    const float top = horizontal_maximum(most);
+    F sum = splat(0);
+    for (int64_t j = 0; j < row.count; j += kLanes) {
+      const F p = exponential(load(s + j) - splat(top));
+      sum = sum + p;
+      store(s + j, as_float(shift_left<16>(to_bf16_bits(p))));
+    }
+    float sink_term[kLanes];
+    store(sink_term, exponential(splat(row.sink[h] - top)));
+    row.denominator[h] = horizontal_sum(sum) + sink_term[0];
   }
-  float sink_term[kLanes];
-  store(sink_term, exponential(splat(sink - top)));
-  return horizontal_sum(sum) + sink_term[0];
 }
 
-void attention_values(const float* p, int64_t stride, int heads, const uint16_t* keys, int64_t count, int64_t d,
-                      int64_t first, int64_t channels, const float* denominator, uint16_t* o) {
+void values(const AttentionRow& row, int first_head, int heads, int64_t first_channel, int64_t channels) {
   alignas(64) float wide[kValueKeys * kValueChannels];
   alignas(64) float sum[kValueHeads * kValueChannels];
-  for (int from = 0; from < heads; from += kValueHeads) {
-    const int group = heads - from < kValueHeads ? heads - from : kValueHeads;
+  const int64_t stride = score_stride(row);
+  for (int from = first_head; from < first_head + heads; from += kValueHeads) {
+    const int group = first_head + heads - from < kValueHeads ? first_head + heads - from : kValueHeads;
     memset(sum, 0, static_cast<size_t>(group) * kValueChannels * sizeof(float));
-    for (int64_t j = 0; j < count; j += kValueKeys) {
-      const int64_t here = count - j < kValueKeys ? count - j : kValueKeys;
+    for (int64_t j = 0; j < row.count; j += kValueKeys) {
+      const int64_t here = row.count - j < kValueKeys ? row.count - j : kValueKeys;
       for (int64_t k = 0; k < here; ++k) {
-        const uint16_t* key = keys + (j + k) * d + first;
+        const uint16_t* key = row.keys + (j + k) * row.d + first_channel;
         for (int64_t c = 0; c < channels; c += kLanes) store(wide + k * kValueChannels + c, load_bf16(key + c));
       }
       int h = 0;
       for (; h + kSumHeads <= group; h += kSumHeads) {
-        value_heads<kSumHeads>(p + (from + h) * stride + j, stride, wide, here, channels, sum + h * kValueChannels);
+        value_heads<kSumHeads>(row.scores + (from + h) * stride + j, stride, wide, here, channels,
+                               sum + h * kValueChannels);
       }
       for (; h < group; ++h) {
-        value_heads<1>(p + (from + h) * stride + j, stride, wide, here, channels, sum + h * kValueChannels);
+        value_heads<1>(row.scores + (from + h) * stride + j, stride, wide, here, channels, sum + h * kValueChannels);
       }
     }
     for (int h = 0; h < group; ++h) {
-      const F total = splat(denominator[from + h]);
+      const F total = splat(row.denominator[from + h]);
       for (int64_t c = 0; c < channels; c += kLanes) {
-        store_bf16(o + (from + h) * d + first + c, load(sum + h * kValueChannels + c) / total);
+        store_bf16(row.o + (from + h) * row.d + first_channel + c, load(sum + h * kValueChannels + c) / total);
       }
     }
   }
 }
+
+}  // namespace
+
+extern const AttentionKernels kAttention;
+const AttentionKernels kAttention = {1, false, prepare_queries, prepare_keys, scores, softmax, values};
 
 }  // namespace deepinfer::cpu::DI_SIMD_NAMESPACE

@@ -15,19 +15,9 @@ namespace {
 
 constexpr int64_t kMostHeadDim = 512;
 constexpr int64_t kMostBlockRows = 64;  // draft rows behind a full window
-constexpr int64_t kKeyChunk = 16;       // keys of a task
-constexpr int64_t kChannelChunk = 64;   // channels of a task
-constexpr int kHeadChunk = 16;          // heads of a task
 
 int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
-}
-
-const uint16_t* raw(const bf16* x) {
-  return reinterpret_cast<const uint16_t*>(x);
-}
-uint16_t* raw(bf16* x) {
-  return reinterpret_cast<uint16_t*>(x);
 }
 
 // What one query sees, in the order of the sums: window positions [first, last], then `selected` compressed rows.
@@ -60,37 +50,6 @@ VisibleRows visible_rows(const SparseAttention& op, const AttentionSequence& seq
   return visible;
 }
 
-}  // namespace
-
-// Of one query row.
-struct Steps::AttentionScratch {
-  float* q;            // [heads][head_dim]
-  float* scores;       // [heads][attention_stride_]
-  float* denominator;  // [heads]
-  uint16_t* keys;      // [attention_keys_][head_dim]
-};
-
-void Steps::prepare_attention(const OpsLimits& limits) {
-  DI_CHECK(limits.head_dim % 32 == 0 && limits.head_dim <= kMostHeadDim, "head_dim is a multiple of 32, at most 512");
-  attention_keys_ = limits.window_size + std::max<int64_t>(limits.top_k, kMostBlockRows);
-  attention_stride_ = round_up(attention_keys_, 16);
-  attention_slots_ = pool_.threads();
-  const int64_t floats = round_up(limits.heads * (int64_t{limits.head_dim} + attention_stride_ + 1), 16);
-  const int64_t bytes = floats * 4 + round_up(attention_keys_ * limits.head_dim * 2, 64);
-  attention_ = Buffer::allocate(static_cast<uint64_t>(attention_slots_ * bytes)).value();
-}
-
-Steps::AttentionScratch Steps::attention_scratch(int64_t slot) {
-  const int64_t heads = limits_.heads, d = limits_.head_dim;
-  const int64_t floats = round_up(heads * (d + attention_stride_ + 1), 16);
-  const int64_t bytes = floats * 4 + round_up(attention_keys_ * d * 2, 64);
-  std::byte* base = attention_.data() + slot * bytes;
-  auto* q = reinterpret_cast<float*>(base);
-  return {q, q + heads * d, q + heads * (d + attention_stride_), reinterpret_cast<uint16_t*>(base + floats * 4)};
-}
-
-namespace {
-
 // Decodes keys [begin, end) of what a query sees.
 void decode_keys(const StepKernels& kernels, const SparseAttention& op, const AttentionSequence& sequence,
                  const VisibleRows& visible, int64_t begin, int64_t end, uint16_t* keys) {
@@ -115,77 +74,110 @@ std::pair<const AttentionSequence*, int64_t> find_query(const SparseAttention& o
   return {sequence, row};
 }
 
-float score_scale(int head_dim) {
-  return static_cast<float>(std::pow(static_cast<double>(head_dim), -0.5));
-}
+// Places of a row's scratch, in bytes.
+struct AttentionLayout {
+  AttentionLayout(int64_t heads, int64_t d, int64_t most_keys, bool tiles) {
+    const int64_t keys = round_up(most_keys, kKeyRange);
+    const auto place = [this](int64_t size) {
+      const int64_t at = bytes;
+      bytes += round_up(size, 64);
+      return at;
+    };
+    this->keys = place(keys * d * 2);
+    queries = place(heads * d * 4);
+    key_tiles = place(tiles ? keys * d * 2 : 0);
+    scores = place(keys * heads * 4);
+    weight_tiles = place(tiles ? keys * heads * 2 : 0);
+    denominator = place(heads * 4);
+  }
+  int64_t bytes = 0;
+  int64_t keys, queries, key_tiles, scores, weight_tiles, denominator;
+};
 
 }  // namespace
 
-void Steps::attend_row(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset,
-                       AttentionScratch scratch) {
-  const int64_t d = op.head_dim, m = sequence.first_row + offset;
-  const VisibleRows visible = visible_rows(op, sequence, offset);
-  const int64_t count = visible.count();
+void Steps::prepare_attention(const OpsLimits& limits) {
+  DI_CHECK(limits.head_dim % 32 == 0 && limits.head_dim <= kMostHeadDim, "head_dim is a multiple of 32, at most 512");
+  attention_keys_ = limits.window_size + std::max<int64_t>(limits.top_k, kMostBlockRows);
+  attention_slots_ = pool_.threads();
+  const AttentionLayout layout(limits.heads, limits.head_dim, attention_keys_, wide_attention_ != nullptr);
+  attention_ = Buffer::allocate(static_cast<uint64_t>(attention_slots_ * layout.bytes)).value();
+}
+
+const AttentionKernels& Steps::attention_kernels(int heads) const {
+  const bool wide = wide_attention_ != nullptr && heads % wide_attention_->head_multiple == 0;
+  return wide ? *wide_attention_ : *kernels_.attention;
+}
+
+AttentionRow Steps::attention_row(const SparseAttention& op, int64_t m, int64_t count, int64_t slot) {
   DI_CHECK(count <= attention_keys_, "prepare() was told a smaller window or top_k");
-  decode_keys(kernels_, op, sequence, visible, 0, count, scratch.keys);
-  kernels_.widen(raw(op.q.row(m)), op.heads * d, scratch.q);
-  kernels_.attention_scores(scratch.q, op.heads, d, scratch.keys, count, score_scale(op.head_dim), scratch.scores,
-                            attention_stride_);
-  for (int h = 0; h < op.heads; ++h) {
-    scratch.denominator[h] = kernels_.attention_softmax(scratch.scores + h * attention_stride_, count, op.sink[h]);
-  }
-  for (int64_t c = 0; c < d; c += kChannelChunk) {
-    kernels_.attention_values(scratch.scores, attention_stride_, op.heads, scratch.keys, count, d, c,
-                              std::min(kChannelChunk, d - c), scratch.denominator, raw(op.o.row(m)));
+  const AttentionLayout layout(limits_.heads, limits_.head_dim, attention_keys_, wide_attention_ != nullptr);
+  std::byte* const base = attention_.data() + slot * layout.bytes;
+  return {.heads = op.heads,
+          .d = op.head_dim,
+          .count = count,
+          .scale = static_cast<float>(std::pow(static_cast<double>(op.head_dim), -0.5)),
+          .sink = op.sink,
+          .q = reinterpret_cast<const uint16_t*>(op.q.row(m)),
+          .o = reinterpret_cast<uint16_t*>(op.o.row(m)),
+          .keys = reinterpret_cast<uint16_t*>(base + layout.keys),
+          .queries = reinterpret_cast<float*>(base + layout.queries),
+          .key_tiles = reinterpret_cast<uint16_t*>(base + layout.key_tiles),
+          .scores = reinterpret_cast<float*>(base + layout.scores),
+          .weight_tiles = reinterpret_cast<uint16_t*>(base + layout.weight_tiles),
+          .denominator = reinterpret_cast<float*>(base + layout.denominator)};
+}
+
+void Steps::attend_row(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t slot) {
+  const AttentionKernels& attention = attention_kernels(op.heads);
+  const VisibleRows visible = visible_rows(op, sequence, offset);
+  const AttentionRow row = attention_row(op, sequence.first_row + offset, visible.count(), slot);
+  decode_keys(kernels_, op, sequence, visible, 0, row.count, row.keys);
+  attention.prepare_queries(row);
+  attention.prepare_keys(row, 0, row.count);
+  attention.scores(row, 0, row.count);
+  attention.softmax(row, 0, row.heads);
+  for (int64_t c = 0; c < row.d; c += kChannelRange) {
+    attention.values(row, 0, row.heads, c, std::min(kChannelRange, row.d - c));
   }
 }
 
 // One fork and join a phase for all rows together; at most attention_slots_ rows.
 void Steps::attend_few_rows(const SparseAttention& op, int64_t rows) {
-  const int64_t d = op.head_dim;
-  const auto place = [&](int64_t row) { return find_query(op, row); };
-  const int64_t key_chunks = (attention_keys_ + kKeyChunk - 1) / kKeyChunk;
-  for_each_task(pool_, rows * key_chunks, [&](int64_t task, int) {
-    const auto [sequence, offset] = place(task / key_chunks);
-    const VisibleRows visible = visible_rows(op, *sequence, offset);
-    const int64_t count = visible.count(), first = task % key_chunks * kKeyChunk;
-    DI_CHECK(count <= attention_keys_, "prepare() was told a smaller window or top_k");
-    const AttentionScratch scratch = attention_scratch(task / key_chunks);
-    if (task % key_chunks == 0) kernels_.widen(raw(op.q.row(sequence->first_row + offset)), op.heads * d, scratch.q);
-    if (first < count) {
-      decode_keys(kernels_, op, *sequence, visible, first, std::min(count, first + kKeyChunk), scratch.keys);
-    }
+  const AttentionKernels& attention = attention_kernels(op.heads);
+  const auto row_at = [&](int64_t i) {
+    const auto [sequence, offset] = find_query(op, i);
+    return attention_row(op, sequence->first_row + offset, visible_rows(op, *sequence, offset).count(), i);
+  };
+  const int64_t key_ranges = (attention_keys_ + kKeyRange - 1) / kKeyRange;
+  for_each_task(pool_, rows * key_ranges, [&](int64_t task, int) {
+    const auto [sequence, offset] = find_query(op, task / key_ranges);
+    const AttentionRow row = row_at(task / key_ranges);
+    if (task % key_ranges == 0) attention.prepare_queries(row);
+    const int64_t first = task % key_ranges * kKeyRange, count = std::min(kKeyRange, row.count - first);
+    if (count <= 0) return;
+    decode_keys(kernels_, op, *sequence, visible_rows(op, *sequence, offset), first, first + count, row.keys);
+    attention.prepare_keys(row, first, count);
   });
-  for_each_task(pool_, rows * key_chunks, [&](int64_t task, int) {
-    const auto [sequence, offset] = place(task / key_chunks);
-    const int64_t count = visible_rows(op, *sequence, offset).count(), first = task % key_chunks * kKeyChunk;
-    if (first >= count) return;
-    const AttentionScratch scratch = attention_scratch(task / key_chunks);
-    kernels_.attention_scores(scratch.q, op.heads, d, scratch.keys + first * d, std::min(kKeyChunk, count - first),
-                              score_scale(op.head_dim), scratch.scores + first, attention_stride_);
+  for_each_task(pool_, rows * key_ranges, [&](int64_t task, int) {
+    const AttentionRow row = row_at(task / key_ranges);
+    const int64_t first = task % key_ranges * kKeyRange;
+    if (first < row.count) attention.scores(row, first, std::min(kKeyRange, row.count - first));
   });
-  const int head_chunks = (op.heads + 3) / 4;
-  for_each_task(pool_, rows * head_chunks, [&](int64_t task, int) {
-    const auto [sequence, offset] = place(task / head_chunks);
-    const int64_t count = visible_rows(op, *sequence, offset).count();
-    const AttentionScratch scratch = attention_scratch(task / head_chunks);
-    const auto first = static_cast<int>(task % head_chunks) * 4;
-    for (int h = first; h < std::min(op.heads, first + 4); ++h) {
-      scratch.denominator[h] = kernels_.attention_softmax(scratch.scores + h * attention_stride_, count, op.sink[h]);
-    }
+  const int64_t head_ranges = (op.heads + kHeadRange - 1) / kHeadRange;
+  const auto heads_from = [&](int64_t first) {
+    return static_cast<int>(std::min<int64_t>(kHeadRange, op.heads - first));
+  };
+  for_each_task(pool_, rows * head_ranges, [&](int64_t task, int) {
+    const auto first = static_cast<int>(task % head_ranges * kHeadRange);
+    attention.softmax(row_at(task / head_ranges), first, heads_from(first));
   });
-  const int64_t value_heads = (op.heads + kHeadChunk - 1) / kHeadChunk;
-  const int64_t value_tasks = value_heads * ((d + kChannelChunk - 1) / kChannelChunk);
+  const int64_t value_tasks = head_ranges * ((op.head_dim + kChannelRange - 1) / kChannelRange);
   for_each_task(pool_, rows * value_tasks, [&](int64_t task, int) {
-    const auto [sequence, offset] = place(task / value_tasks);
-    const int64_t count = visible_rows(op, *sequence, offset).count();
-    const AttentionScratch scratch = attention_scratch(task / value_tasks);
-    const int64_t h = task % value_tasks % value_heads * kHeadChunk;
-    const int64_t c = task % value_tasks / value_heads * kChannelChunk;
-    kernels_.attention_values(scratch.scores + h * attention_stride_, attention_stride_,
-                              static_cast<int>(std::min<int64_t>(kHeadChunk, op.heads - h)), scratch.keys, count, d, c,
-                              std::min(kChannelChunk, d - c), scratch.denominator + h,
-                              raw(op.o.row(sequence->first_row + offset)) + h * d);
+    const AttentionRow row = row_at(task / value_tasks);
+    const auto head = static_cast<int>(task % value_tasks % head_ranges * kHeadRange);
+    const int64_t channel = task % value_tasks / head_ranges * kChannelRange;
+    attention.values(row, head, heads_from(head), channel, std::min(kChannelRange, row.d - channel));
   });
 }
 
@@ -199,7 +191,7 @@ void Steps::sparse_attention(const SparseAttention& op) {
   if (rows < attention_slots_ && rows > 0) return attend_few_rows(op, rows);
   for_each_task(pool_, rows, [&](int64_t row, int thread) {
     const auto [sequence, offset] = find_query(op, row);
-    attend_row(op, *sequence, offset, attention_scratch(thread));
+    attend_row(op, *sequence, offset, thread);
   });
 }
 

@@ -6,6 +6,7 @@
 
 namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 
+void exponentials(const float* x, int64_t n, float* y);
 void rms_norm(const uint16_t* x, const uint16_t* weight, int64_t d, float eps, uint16_t* y);
 void rope(uint16_t* x, int64_t heads, int64_t head_dim, int64_t channels, const float* cos, const float* sin);
 void quantize_activation(const uint16_t* x, int64_t k, uint16_t* y);
@@ -30,12 +31,7 @@ void unpack_index_query(const uint8_t* records, int heads, int head_dim, int8_t*
                         int32_t* offsets);
 void index_scores(const IndexQueryView* queries, int rows, int heads, int head_dim, const uint8_t* const* keys,
                   float* scores, int64_t score_stride);
-void widen(const uint16_t* x, int64_t count, float* y);
-void attention_scores(const float* q, int heads, int64_t d, const uint16_t* keys, int64_t count, float scale, float* s,
-                      int64_t stride);
-float attention_softmax(float* s, int64_t count, float sink);
-void attention_values(const float* p, int64_t stride, int heads, const uint16_t* keys, int64_t count, int64_t d,
-                      int64_t first, int64_t channels, const float* denominator, uint16_t* o);
+extern const AttentionKernels kAttention;
 void add_rows(const float* x, int64_t n, float* y);
 LogitStats logit_stats(const float* z, int64_t n);
 void mask_logits(const uint32_t* allowed, float* z, int64_t n);

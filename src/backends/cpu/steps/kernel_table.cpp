@@ -8,6 +8,7 @@ namespace deepinfer::cpu {
 const StepKernels& DI_TABLE_NAME(DI_SIMD_NAMESPACE)() {
   namespace isa = DI_SIMD_NAMESPACE;
   static constexpr StepKernels kTable = {
+      .exponential = isa::exponentials,
       .rms_norm = isa::rms_norm,
       .rope = isa::rope,
       .quantize_activation = isa::quantize_activation,
@@ -26,10 +27,7 @@ const StepKernels& DI_TABLE_NAME(DI_SIMD_NAMESPACE)() {
       .decode_main = isa::decode_main,
       .unpack_index_query = isa::unpack_index_query,
       .index_scores = isa::index_scores,
-      .widen = isa::widen,
-      .attention_scores = isa::attention_scores,
-      .attention_softmax = isa::attention_softmax,
-      .attention_values = isa::attention_values,
+      .attention = &isa::kAttention,
       .add_rows = isa::add_rows,
       .logit_stats = isa::logit_stats,
       .mask_logits = isa::mask_logits,

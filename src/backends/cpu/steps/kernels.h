@@ -52,7 +52,45 @@ struct IndexQueryView {
   const float* weights;    // [heads]
 };
 
+// One query row of attention and its scratch.  A kernel works on a range, so that threads may share a row; a phase
+// starts when the one before it is complete.
+struct AttentionRow {
+  int heads;
+  int64_t d;          // channels of a head, a multiple of 32, at most 512
+  int64_t count;      // visible keys
+  float scale;        // of the scores
+  const float* sink;  // [heads]
+  const uint16_t* q;  // [heads][d]
+  uint16_t* o;        // [heads][d]
+  uint16_t* keys;     // [count rounded up to 32][d], decoded by the driver
+  // What the kernels of one path keep for themselves; sizes below.
+  float* queries;
+  uint16_t* key_tiles;
+  float* scores;
+  uint16_t* weight_tiles;
+  float* denominator;  // [heads]
+};
+
+inline constexpr int64_t kKeyRange = 32;      // key ranges begin at multiples of it
+inline constexpr int64_t kChannelRange = 64;  // channel ranges likewise; at most this long
+inline constexpr int kHeadRange = 16;         // head ranges likewise
+
+struct AttentionKernels {
+  int head_multiple;  // heads that this path wants
+  bool tiles;         // needs key_tiles [rounded count][d] and weight_tiles [rounded count][heads]
+  // 1: queries, and per key range after its keys are decoded.  Needs queries [heads][d].
+  void (*prepare_queries)(const AttentionRow& row);
+  void (*prepare_keys)(const AttentionRow& row, int64_t first, int64_t count);
+  // 2: scores [heads][rounded count], in an order of the path's own.
+  void (*scores)(const AttentionRow& row, int64_t first, int64_t count);
+  // 3: numerators (rounded to bf16) and denominators.
+  void (*softmax)(const AttentionRow& row, int first_head, int heads);
+  // 4: o.
+  void (*values)(const AttentionRow& row, int first_head, int heads, int64_t first_channel, int64_t channels);
+};
+
 struct StepKernels {
+  void (*exponential)(const float* x, int64_t n, float* y);  // e^x, the one that all kernels use
   // y = bf16(w (x r)), r of the row's mean square.
   void (*rms_norm)(const uint16_t* x, const uint16_t* weight, int64_t d, float eps, uint16_t* y);
   // Rotates the last `channels` of each head: x cos + swap(x) sin, cos = (c0, c0, c1, c1, ...), sin = (-s0, s0, -s1,
@@ -91,18 +129,7 @@ struct StepKernels {
   void (*index_scores)(const IndexQueryView* queries, int rows, int heads, int head_dim, const uint8_t* const* keys,
                        float* scores, int64_t score_stride);
 
-  // Attention of one query row; D = head_dim, a multiple of 32; s and p are [heads][stride], stride a multiple of 16.
-  void (*widen)(const uint16_t* x, int64_t count, float* y);
-  // s[h][j] = (q_h . key_j) scale for `count` keys, rows of `keys` [count][D].
-  void (*attention_scores)(const float* q, int heads, int64_t d, const uint16_t* keys, int64_t count, float scale,
-                           float* s, int64_t stride);
-  // Turns `count` scores of one head into bf16-rounded numerators, zero up to the next multiple of 16; gives the
-  // denominator.
-  float (*attention_softmax)(float* s, int64_t count, float sink);
-  // o[h][c] for heads [0, heads) and channels [first, first + channels): the weighted sum of keys in order, over
-  // denominator[h].  channels a multiple of 32, at most 64; o points at channel 0 of head 0, rows of D.
-  void (*attention_values)(const float* p, int64_t stride, int heads, const uint16_t* keys, int64_t count, int64_t d,
-                           int64_t first, int64_t channels, const float* denominator, uint16_t* o);
+  const AttentionKernels* attention;
 
   void (*add_rows)(const float* x, int64_t n, float* y);
   LogitStats (*logit_stats)(const float* z, int64_t n);
@@ -116,5 +143,6 @@ struct StepKernels {
 
 const StepKernels& step_kernels_avx2();
 const StepKernels& step_kernels_avx512();
+const AttentionKernels& attention_kernels_amx();
 
 }  // namespace deepinfer::cpu

@@ -39,6 +39,10 @@ float inverse_root(float sum, int64_t d, float eps) {
 
 }  // namespace
 
+void exponentials(const float* x, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; i += kLanes) store(y + i, exponential(load(x + i, n - i)), n - i);
+}
+
 void rms_norm(const uint16_t* x, const uint16_t* weight, int64_t d, float eps, uint16_t* y) {
   const F r = splat(inverse_root(sum_of_squares(x, d), d, eps));
   for (int64_t i = 0; i < d; i += kLanes) {
@@ -145,10 +149,6 @@ void pool_pair(const float* even_gate, const float* even_value, const float* odd
     const F sum = e0 + e1;
     store_bf16(latent + i, (e0 / sum) * load(even_value + i, left) + (e1 / sum) * load(odd_value + i, left), left);
   }
-}
-
-void widen(const uint16_t* x, int64_t count, float* y) {
-  for (int64_t i = 0; i < count; i += kLanes) store(y + i, load_bf16(x + i, count - i), count - i);
 }
 
 void add_rows(const float* x, int64_t n, float* y) {

@@ -18,9 +18,13 @@ uint16_t* raw(bf16* x) {
 
 }  // namespace
 
-// The AMX path differs in its matrix products only.
+// The AMX path differs in its matrix products and in attention over many heads only.
 const StepKernels& step_kernels(CpuIsa isa) {
   return isa == CpuIsa::kAvx2 ? step_kernels_avx2() : step_kernels_avx512();
+}
+
+const AttentionKernels* wide_attention_kernels(CpuIsa isa) {
+  return isa == CpuIsa::kAmx ? &attention_kernels_amx() : nullptr;
 }
 
 void Steps::prepare(const OpsLimits& limits) {

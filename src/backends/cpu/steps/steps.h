@@ -19,11 +19,13 @@
 namespace deepinfer::cpu {
 
 const StepKernels& step_kernels(CpuIsa isa);
+const AttentionKernels* wide_attention_kernels(CpuIsa isa);  // or null
 
 class Steps {
  public:
-  // Both outlive this object.
-  Steps(ThreadPool& pool, const StepKernels& kernels) : pool_(pool), kernels_(kernels) {}
+  // All outlive this object.  wide_attention: where the number of heads suits it, in place of the kernels' own.
+  Steps(ThreadPool& pool, const StepKernels& kernels, const AttentionKernels* wide_attention = nullptr)
+      : pool_(pool), kernels_(kernels), wide_attention_(wide_attention) {}
 
   void prepare(const OpsLimits& limits);
 
@@ -49,7 +51,6 @@ class Steps {
   void sample(const Sample& op);
 
  private:
-  struct AttentionScratch;
   struct IndexScratch;
   struct SampleScratch;
 
@@ -58,9 +59,9 @@ class Steps {
   void prepare_index(const OpsLimits& limits);
   void prepare_sample(const OpsLimits& limits);
 
-  AttentionScratch attention_scratch(int64_t slot);
-  void attend_row(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset,
-                  AttentionScratch scratch);
+  const AttentionKernels& attention_kernels(int heads) const;
+  AttentionRow attention_row(const SparseAttention& op, int64_t m, int64_t count, int64_t slot);
+  void attend_row(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t slot);
   void attend_few_rows(const SparseAttention& op, int64_t rows);
 
   IndexScratch index_scratch(int64_t thread);
@@ -79,14 +80,14 @@ class Steps {
 
   ThreadPool& pool_;
   const StepKernels& kernels_;
+  const AttentionKernels* wide_attention_;
   OpsLimits limits_;
   RotationCache rotations_;
 
   int64_t mix_chunks_ = 0;
   Buffer mix_partials_;
 
-  int64_t attention_keys_ = 0;    // most visible rows of one query
-  int64_t attention_stride_ = 0;  // of scores
+  int64_t attention_keys_ = 0;  // most visible rows of one query
   int64_t attention_slots_ = 0;
   Buffer attention_;
 
