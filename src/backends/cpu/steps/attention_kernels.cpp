@@ -9,13 +9,13 @@ namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 
 namespace {
 
-constexpr int64_t kScoreKeys = 8;       // keys widened together for scores
 constexpr int64_t kMostChannels = 512;  // of a head
 constexpr int64_t kValueKeys = 32;      // keys widened together for the weighted sum
 constexpr int64_t kValueChannels = kChannelRange;
 constexpr int kValueHeads = 64;  // heads that share a widened block
 
 #if defined(__AVX512F__)
+constexpr int64_t kScoreKeys = 8;  // keys widened together for scores
 constexpr int kTileHeads = 4, kTileKeys = 4, kSumHeads = 4, kSumVectors = 4;
 
 // Sums of the lanes of a 4 x 4 tile, the tree of horizontal_sum; out[h] receives four keys.
@@ -39,22 +39,10 @@ DI_INLINE void reduce_tile(const F (&a)[4][4], F scale, float* s, int64_t stride
   _mm_storeu_ps(s + 2 * stride, _mm512_extractf32x4_ps(sums, 2));
   _mm_storeu_ps(s + 3 * stride, _mm512_extractf32x4_ps(sums, 3));
 }
-#else
-constexpr int kTileHeads = 2, kTileKeys = 2, kSumHeads = 2, kSumVectors = 2;
-#endif
-
-template <int kHeads, int kKeys>
-DI_INLINE void reduce_tile(const F (&a)[kHeads][kKeys], F scale, float* s, int64_t stride) {
-  float one[kLanes];
-  store(one, scale);
-  for (int h = 0; h < kHeads; ++h) {
-    for (int k = 0; k < kKeys; ++k) s[h * stride + k] = horizontal_sum(a[h][k]) * one[0];
-  }
-}
 
 // q rows and keys of d values, keys kMostChannels apart.
 template <int kHeads, int kKeys>
-DI_INLINE void score_tile(const float* q, const float* keys, int64_t d, F scale, float* s, int64_t stride) {
+DI_INLINE void score_tile(const float* q, const float* keys, int64_t d, float scale, float* s, int64_t stride) {
   F sum[kHeads][kKeys];
   for (int h = 0; h < kHeads; ++h) {
     for (int k = 0; k < kKeys; ++k) sum[h][k] = splat(0);
@@ -67,11 +55,48 @@ DI_INLINE void score_tile(const float* q, const float* keys, int64_t d, F scale,
       for (int k = 0; k < kKeys; ++k) sum[h][k] = fma(query, key[k], sum[h][k]);
     }
   }
-  reduce_tile(sum, scale, s, stride);
+  if constexpr (kHeads == 4 && kKeys == 4) {
+    reduce_tile(sum, splat(scale), s, stride);
+  } else {
+    for (int h = 0; h < kHeads; ++h) {
+      for (int k = 0; k < kKeys; ++k) s[h * stride + k] = horizontal_sum(sum[h][k]) * scale;
+    }
+  }
 }
+#else
+constexpr int64_t kScoreKeys = 6;
+constexpr int kTileHeads = 4, kTileKeys = 3, kSumHeads = 2, kSumVectors = 2;
+
+// As with AVX-512.  The sixteen registers hold twelve sums of eight lanes, so the lower and the upper lanes of each
+// vector are summed one after the other.
+template <int kHeads, int kKeys>
+DI_INLINE void score_tile(const float* q, const float* keys, int64_t d, float scale, float* s, int64_t stride) {
+  __m256 half[2][kHeads][kKeys];
+  for (int side = 0; side < 2; ++side) {
+    __m256 sum[kHeads][kKeys];
+    for (int h = 0; h < kHeads; ++h) {
+      for (int k = 0; k < kKeys; ++k) sum[h][k] = _mm256_setzero_ps();
+    }
+    for (int64_t c = 8 * side; c < d; c += kLanes) {
+      __m256 key[kKeys];
+      for (int k = 0; k < kKeys; ++k) key[k] = _mm256_loadu_ps(keys + k * kMostChannels + c);
+      for (int h = 0; h < kHeads; ++h) {
+        const __m256 query = _mm256_loadu_ps(q + h * d + c);
+        for (int k = 0; k < kKeys; ++k) sum[h][k] = _mm256_fmadd_ps(query, key[k], sum[h][k]);
+      }
+    }
+    for (int h = 0; h < kHeads; ++h) {
+      for (int k = 0; k < kKeys; ++k) half[side][h][k] = sum[h][k];
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    for (int k = 0; k < kKeys; ++k) s[h * stride + k] = horizontal_sum(F{half[0][h][k], half[1][h][k]}) * scale;
+  }
+}
+#endif
 
 template <int kHeads>
-DI_INLINE void score_heads(const float* q, const float* keys, int64_t count, int64_t d, F scale, float* s,
+DI_INLINE void score_heads(const float* q, const float* keys, int64_t count, int64_t d, float scale, float* s,
                            int64_t stride) {
   int64_t k = 0;
   for (; k + kTileKeys <= count; k += kTileKeys) {
@@ -132,11 +157,10 @@ void scores(const AttentionRow& row, int64_t first, int64_t count) {
     }
     int h = 0;
     for (; h + kTileHeads <= row.heads; h += kTileHeads) {
-      score_heads<kTileHeads>(row.queries + h * d, wide, here, d, splat(row.scale), row.scores + h * stride + j,
-                              stride);
+      score_heads<kTileHeads>(row.queries + h * d, wide, here, d, row.scale, row.scores + h * stride + j, stride);
     }
     for (; h < row.heads; ++h) {
-      score_heads<1>(row.queries + h * d, wide, here, d, splat(row.scale), row.scores + h * stride + j, stride);
+      score_heads<1>(row.queries + h * d, wide, here, d, row.scale, row.scores + h * stride + j, stride);
     }
   }
 }
