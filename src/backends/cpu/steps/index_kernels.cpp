@@ -49,18 +49,21 @@ DI_INLINE void fill_tile(const uint8_t* const* keys, int head_dim, KeyTile& tile
 #if defined(__AVX512F__)
 constexpr int kTileHeads = 8;
 
+// sum += unsigned bytes of keys times the same four signed bytes in every lane.  As an instruction of its own: GCC 12
+// copies the sum around the built-in and broadcasts the bytes through a register.
+DI_INLINE void add_products(I& sum, __m512i keys, const int8_t* query) {
+  __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum.v) : "v"(keys), "m"(*reinterpret_cast<const int8_t(*)[4]>(query)));
+}
+
 // Products of one group, times four.
 template <int kHeads>
 DI_INLINE void group_products(const KeyTile& tile, int group, const int8_t* query, int head_dim, const int32_t* offsets,
                               int groups, I (&sum)[kHeads]) {
-  for (int h = 0; h < kHeads; ++h) sum[h] = splat_int(-offsets[h * groups]);
-  for (int w = group * kGroup / 4; w < (group + 1) * kGroup / 4; ++w) {
-    const __m512i key = _mm512_load_si512(&tile.words[w]);
-    for (int h = 0; h < kHeads; ++h) {
-      int32_t four;
-      memcpy(&four, query + h * head_dim + 4 * w, sizeof(four));
-      sum[h].v = _mm512_dpbusd_epi32(sum[h].v, key, _mm512_set1_epi32(four));
-    }
+  for (int h = 0; h < kHeads; ++h) sum[h] = splat_int(offsets[h * groups]);
+  const int8_t* q = query + group * kGroup;
+  for (int w = 0; w < kGroup / 4; ++w) {
+    const __m512i key = _mm512_load_si512(&tile.words[group * kGroup / 4 + w]);
+    for (int h = 0; h < kHeads; ++h) add_products(sum[h], key, q + h * head_dim + 4 * w);
   }
 }
 #else
@@ -84,7 +87,7 @@ DI_INLINE void group_products(const KeyTile& tile, int group, const int8_t* quer
   }
   const __m256i ones = _mm256_set1_epi16(1);
   for (int h = 0; h < kHeads; ++h) {
-    sum[h] = I{_mm256_madd_epi16(low[h], ones), _mm256_madd_epi16(high[h], ones)} - splat_int(offsets[h * groups]);
+    sum[h] = I{_mm256_madd_epi16(low[h], ones), _mm256_madd_epi16(high[h], ones)} + splat_int(offsets[h * groups]);
   }
 }
 #endif
@@ -122,7 +125,7 @@ void unpack_index_query(const uint8_t* records, int heads, int head_dim, int8_t*
       unpack_codes(record + g * kGroup / 2, table, reinterpret_cast<uint8_t*>(to));
       int32_t sum = 0;
       for (int i = 0; i < kGroup; ++i) sum += to[i];
-      offsets[h * groups + g] = 12 * sum;
+      offsets[h * groups + g] = -12 * sum;
       scales[h * groups + g] = scale_of_code(record[head_dim / 2 + g]);
     }
   }

@@ -32,6 +32,19 @@ const uint8_t* key_record(const IndexSequence& sequence, int64_t j) {
   return reinterpret_cast<const uint8_t*>(sequence.keys.record(j));
 }
 
+// Records [first, first + count); the last one fills up the tile.  One division for all.
+void find_keys(const BlockList& keys, int64_t first, int64_t count, const uint8_t** to) {
+  int64_t block = first / keys.rows_per_block, row = first % keys.rows_per_block;
+  for (int64_t k = 0; k < kKeyTile; ++k) {
+    to[k] = reinterpret_cast<const uint8_t*>(keys.blocks[block]) + row * keys.record_bytes;
+    if (k + 1 >= count) continue;
+    if (++row == keys.rows_per_block) {
+      row = 0;
+      ++block;
+    }
+  }
+}
+
 // Scores of keys [first, first + count) of one row; count <= kKeyTile, first a multiple of the candidate block.
 void collect(const IndexTopk& op, int64_t visible, int64_t first, int64_t count, const float* scores,
              RowSelection& to) {
@@ -116,16 +129,18 @@ void Steps::unpack_queries(const IndexTopk& op, int64_t first, int64_t rows, Ind
 void Steps::score_keys(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows,
                        const IndexScratch& queries, int64_t begin, int64_t end, RowSelection* selections) {
   alignas(64) float scores[kBlockRows * kKeyTile];
+  int64_t visible[kBlockRows];
+  for (int64_t r = 0; r < rows; ++r) visible[r] = visible_keys(op, sequence, offset + r);
+  int64_t from = 0;  // the first row that sees anything here: later rows see at least as much
   for (int64_t j = begin; j < end; j += kKeyTile) {
     const uint8_t* keys[kKeyTile];
-    for (int64_t k = 0; k < kKeyTile; ++k) keys[k] = key_record(sequence, std::min(j + k, end - 1));
-    int64_t from = 0;  // later rows see at least as much
-    while (visible_keys(op, sequence, offset + from) <= j) ++from;
+    find_keys(sequence.keys, j, std::min<int64_t>(kKeyTile, end - j), keys);
+    while (visible[from] <= j) ++from;
     kernels_.index_scores(queries.query + from, static_cast<int>(rows - from), op.heads, op.head_dim, keys, scores,
                           kKeyTile);
     for (int64_t r = from; r < rows; ++r) {
-      const int64_t visible = visible_keys(op, sequence, offset + r);
-      collect(op, visible, j, std::min<int64_t>(kKeyTile, visible - j), scores + (r - from) * kKeyTile, selections[r]);
+      collect(op, visible[r], j, std::min<int64_t>(kKeyTile, visible[r] - j), scores + (r - from) * kKeyTile,
+              selections[r]);
     }
   }
 }

@@ -48,7 +48,7 @@ struct LogitStats {
 struct IndexQueryView {
   const int8_t* values;    // [heads][head_dim], doubled e2m1 values; 4-byte aligned
   const float* scales;     // [heads][groups]
-  const int32_t* offsets;  // [heads][groups]: 12 times the sum of the group's values
+  const int32_t* offsets;  // [heads][groups]: -12 times the sum of the group's values
   const float* weights;    // [heads]
 };
 
