@@ -26,6 +26,7 @@ class Collector {
         show(AnswerPiece::Kind::kContent, event.text);
         break;
       case OutputEvent::Kind::kToolCallBegin:
+      case OutputEvent::Kind::kToolCallEnd:
         break;
       case OutputEvent::Kind::kToolCall:
         answer_.tool_calls.push_back({fmt::format("call_{}", event.call), std::string(event.text), ""});

@@ -10,7 +10,7 @@ enum class ExitCode : int {
   kInternal = 1,       // a bug
   kUsage = 2,          // unknown option, missing or out-of-range value
   kInput = 3,          // the model, a file or the prompt is wrong or missing
-  kMachine = 4,        // the machine cannot: unsupported CPU, out of memory, read or write refused
+  kMachine = 4,        // this build or machine cannot: unknown model type, CPU, memory, read or write refused
   kFileShrank = 74,    // a mapped model file became shorter while it was in use
   kInterrupted = 130,  // SIGINT
 };

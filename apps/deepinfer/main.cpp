@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <memory>
 #include <string>
 
 #include "command.h"
+#include "help_format.h"
 #include "interrupt.h"
 #include "standard_output.h"
 #include "version.h"
@@ -21,7 +23,7 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer COMMAND --help                   options and examples of one command
 
 Without -m the demonstration model DeepSeek-V4.1-Tiny answers; see -m of `deepinfer run --help`.
-Exit codes: 0 done, 2 wrong options, 3 wrong model, file or prompt, 4 the machine cannot, 74 a model file shrank while in
+Exit codes: 0 done, 2 wrong options, 3 wrong model, file or prompt, 4 this build or machine cannot, 74 a model file shrank while in
 use, 130 interrupted, 1 a bug.)";
 
 // "deepinfer run", the command that was being read when parsing failed.
@@ -46,7 +48,7 @@ ExitCode run_program(int argc, char** argv) {
   program.name("deepinfer");
   program.footer(kExamples);
   program.require_subcommand(0, 1);
-  program.get_formatter()->column_width(34);
+  program.formatter(std::make_shared<HelpFormat>());
   Action action;
   bool version = false;
   program.set_help_flag("-h,--help", "show this help");

@@ -26,7 +26,7 @@ struct NumberRange {
   std::string text() const {
     if (highest != std::numeric_limits<T>::max())
       return fmt::format("{}{}, {}]", lowest_excluded ? '(' : '[', lowest, highest);
-    if (lowest != std::numeric_limits<T>::lowest())
+    if (std::is_unsigned_v<T> || lowest != std::numeric_limits<T>::lowest())
       return fmt::format("{} {}", lowest_excluded ? "above" : "at least", lowest);
     return "any number";
   }

@@ -59,7 +59,7 @@ TEST_F(BadModel, IsGoodBeforeItIsMadeBad) {
 
 TEST_F(BadModel, UnknownModelType) {
   edit("config.json", "\"deepseek_v41\"", "\"llama\"");
-  expect_refused({"config.json", "model_type", "llama", "deepseek_v41"});
+  expect_refused({"config.json", "model_type", "llama", "deepseek_v41"}, 4);
 }
 
 TEST_F(BadModel, ConfigThatIsNoJson) {
@@ -144,8 +144,11 @@ TEST_F(BadModel, AFileThatShrinksWhileInUse) {
   run.on_output = [&](const std::string& output) {
     if (cut || output.empty()) return 0;
     cut = true;
-    for (const auto& entry : fs::directory_iterator(folder_.path()))
-      if (entry.path().extension() == ".safetensors") EXPECT_EQ(::truncate(entry.path().c_str(), 4096), 0);
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      if (entry.path().extension() == ".safetensors") {
+        EXPECT_EQ(::truncate(entry.path().c_str(), 4096), 0);
+      }
+    }
     return 0;
   };
   const ProgramResult result = run_program(run);
