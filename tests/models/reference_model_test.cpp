@@ -5,7 +5,7 @@ namespace deepinfer {
 namespace {
 
 const ModelCase kReference{
-    {"reference", make_reference_ops}, 150, {7, 129}, {"chat", "json", "odd", "story", "thinking", "turns"}};
+    {"reference", make_reference_ops}, 150, {129}, {"chat", "json", "odd", "story", "thinking", "turns"}};
 
 INSTANTIATE_TEST_SUITE_P(Reference, GoldenModel, testing::Values(kReference), model_case_name);
 INSTANTIATE_TEST_SUITE_P(Reference, ExactModel, testing::Values(kReference), model_case_name);
