@@ -95,7 +95,9 @@ void MatrixProducts::expert_hidden_rows(const MixtureOfExperts& op) {
   split_rows(kMaxBlockRows);
   const int64_t f = experts_.empty() ? 0 : experts_[0].weights->w1.n;
   const int64_t row_blocks = static_cast<int64_t>(row_blocks_.size());
-  const int64_t outputs = outputs_per_task(f, row_blocks);
+  const int64_t average_rows =
+      std::max<int64_t>(1, op.x.rows * (op.expert.columns + 1) / std::max<int64_t>(1, row_blocks));
+  const int64_t outputs = blocks_of(average_rows, f, row_blocks).outputs;
   const int64_t output_blocks = (f + outputs - 1) / outputs;
   auto* hidden = hidden_.as<uint16_t>();
   pool_.parallel_for(row_blocks * output_blocks, [&](int64_t task, int thread) {
@@ -129,7 +131,7 @@ void MatrixProducts::pack_hidden_rows() {
 void MatrixProducts::add_expert_outputs(const MixtureOfExperts& op) {
   split_rows(kMaxBlockRows);
   const int64_t d = op.y.columns;
-  const int64_t outputs = outputs_per_task(d, 1);
+  const int64_t outputs = blocks_of(op.y.rows, d, 1).outputs;
   pool_.parallel_for((d + outputs - 1) / outputs, [&](int64_t task, int thread) {
     const int64_t first = task * outputs, count = std::min(outputs, d - first);
     const Scratch own = scratch(thread);

@@ -72,7 +72,9 @@ DI_LANE void decode_fp8(const uint8_t* p, Vec* out) {
   out[3] = widen_half(odd + 8);
 }
 // Columns left are a multiple of 32: never less than a step.
-DI_LANE void decode_fp8_tail(const uint8_t*, Vec* out) { out[0] = out[1] = zero(); }
+DI_LANE void decode_fp8_tail(const uint8_t*, Vec* out) {
+  out[0] = out[1] = zero();
+}
 
 // 64 e2m1 codes of 32 bytes and their two scales as eight vectors, scaled.  Byte b of a group holds the columns 2b and
 // 2b + 1; vector order: pack_fp4 in row_pack.h.  The lanes' halves are the two groups.  One table of the two upper

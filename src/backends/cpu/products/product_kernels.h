@@ -17,8 +17,8 @@ enum class WeightFormat : uint8_t { kFp8, kFp4, kBf16 };  // as LinearWeight::Fo
 // Activations are packed in tiles of this many rows; the last tile of a product may hold fewer.
 inline constexpr int kTileRows = 16;
 // Most activation rows and weight rows of one multiply call.
-inline constexpr int64_t kMaxBlockRows = 512;
-inline constexpr int64_t kMaxBlockOutputs = 128;
+inline constexpr int64_t kMaxBlockRows = 256;
+inline constexpr int64_t kMaxBlockOutputs = 256;
 
 // Consecutive rows of a weight; for FP8 the first is a multiple of 32.
 struct WeightBlock {

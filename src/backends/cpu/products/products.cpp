@@ -10,8 +10,11 @@ namespace {
 constexpr int64_t kScaleTile = 32;       // weight rows that share FP8 scales: blocks start at multiples
 constexpr int64_t kColumnPadding = 128;  // most columns that a path reads at once
 
+int64_t divide_up(int64_t x, int64_t divisor) {
+  return (x + divisor - 1) / divisor;
+}
 int64_t round_up(int64_t x, int64_t multiple) {
-  return (x + multiple - 1) / multiple * multiple;
+  return divide_up(x, multiple) * multiple;
 }
 
 WeightFormat kernel_format(const LinearWeight& weight) {
@@ -94,11 +97,26 @@ int64_t MatrixProducts::packed_columns(const LinearWeight& weight) const {
   return kernels_.packed_columns(kernel_format(weight), weight.k);
 }
 
-// Few large blocks for each thread: weights are read in long runs, and the last thread to finish is not far behind.
-int64_t MatrixProducts::outputs_per_task(int64_t outputs, int64_t row_blocks) const {
-  const int64_t wanted = kTasksPerThread * pool_.threads();
-  const int64_t per_task = round_up(std::max<int64_t>(outputs * row_blocks / wanted, 1), kScaleTile);
-  return std::min(per_task, kMaxBlockOutputs);
+MatrixProducts::Blocks MatrixProducts::blocks_of(int64_t block_rows, int64_t outputs, int64_t tasks) const {
+  // Reading a row of activations or decoding a row of weights costs as much as this many of their products.
+  constexpr int64_t kRowCost = 128;
+  Blocks best{block_rows, kScaleTile, 0};
+  for (int64_t block = kScaleTile; block <= kMaxBlockOutputs; block += kScaleTile) {
+    const int64_t turns = divide_up(tasks * divide_up(outputs, block), pool_.threads());
+    const double cost =
+        static_cast<double>(turns) * static_cast<double>(block_rows * block + kRowCost * (block_rows + block));
+    if (block == kScaleTile || cost < best.cost) best = {block_rows, block, cost};
+  }
+  return best;
+}
+
+MatrixProducts::Blocks MatrixProducts::choose_blocks(int64_t rows, int64_t outputs, int64_t tasks) const {
+  Blocks best = blocks_of(std::min(rows, kMaxBlockRows), outputs, tasks * divide_up(rows, kMaxBlockRows));
+  for (int64_t block = kMaxBlockRows / 2; block >= 4 * kTileRows && block < rows; block /= 2) {
+    const Blocks smaller = blocks_of(block, outputs, tasks * divide_up(rows, block));
+    if (smaller.cost < best.cost) best = smaller;
+  }
+  return best;
 }
 
 void MatrixProducts::pack_tile(const LinearWeight& weight, const bf16* const* rows, int count, uint16_t* tile) const {
@@ -133,7 +151,7 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
            "a matrix product is beyond the limits of prepare()");
   auto* packed = packed_.as<uint16_t>();
 
-  const int64_t tiles = (x.rows + kTileRows - 1) / kTileRows;
+  const int64_t tiles = divide_up(x.rows, kTileRows);
   pool_.parallel_for(tiles * groups, [&](int64_t task, int) {
     const int64_t group = task / tiles, first = task % tiles * kTileRows;
     const int count = static_cast<int>(std::min<int64_t>(kTileRows, x.rows - first));
@@ -143,16 +161,16 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
   });
 
   const int64_t outputs = weight.n / groups;
-  const int64_t row_blocks = (x.rows + kMaxBlockRows - 1) / kMaxBlockRows;
-  const int64_t block = outputs_per_task(weight.n, row_blocks);
-  const int64_t blocks = (outputs + block - 1) / block;
+  const Blocks block = choose_blocks(x.rows, outputs, groups);
+  const int64_t row_blocks = divide_up(x.rows, block.rows);
+  const int64_t blocks = divide_up(outputs, block.outputs);
   pool_.parallel_for(groups * blocks * row_blocks, [&](int64_t task, int thread) {
-    const int64_t row = task % row_blocks * kMaxBlockRows;
+    const int64_t row = task % row_blocks * block.rows;
     const int64_t group = task / row_blocks / blocks;
-    const int64_t within = task / row_blocks % blocks * block;
+    const int64_t within = task / row_blocks % blocks * block.outputs;
     const int64_t first = group * outputs + within;
-    const int64_t count = std::min(block, outputs - within);
-    const int64_t rows = std::min(kMaxBlockRows, x.rows - row);
+    const int64_t count = std::min(block.outputs, outputs - within);
+    const int64_t rows = std::min(block.rows, x.rows - row);
     const Scratch own = scratch(thread);
     float* out = y32.data != nullptr ? y32.row(row) + first : own.out;
     const int64_t stride = y32.data != nullptr ? y32.stride : count;

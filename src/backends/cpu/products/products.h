@@ -29,8 +29,6 @@ class MatrixProducts {
   void mixture_of_experts(const MixtureOfExperts& op);
 
  private:
-  static constexpr int64_t kTasksPerThread = 6;
-
   // One thread's own memory.
   struct Scratch {
     std::byte* kernel;  // for ProductKernels::multiply
@@ -54,7 +52,14 @@ class MatrixProducts {
   Scratch scratch(int thread);
   static WeightBlock weight_block(const LinearWeight& weight, int64_t first, int64_t outputs);
   int64_t packed_columns(const LinearWeight& weight) const;
-  int64_t outputs_per_task(int64_t outputs, int64_t row_blocks) const;
+  // How a product of rows x outputs is cut; outputs is a multiple of 32.
+  struct Blocks {
+    int64_t rows, outputs;
+    double cost;  // of the slowest thread, in arbitrary units
+  };
+  // Blocks of block_rows rows; tasks: how many such products there are side by side.
+  Blocks blocks_of(int64_t block_rows, int64_t outputs, int64_t tasks) const;
+  Blocks choose_blocks(int64_t rows, int64_t outputs, int64_t tasks) const;
   void pack_tile(const LinearWeight& weight, const bf16* const* rows, int count, uint16_t* tile) const;
   // Group g of the columns of x meets rows [g n/groups, (g+1) n/groups) of the weight.
   void multiply(MatrixView<const bf16> x, const LinearWeight& weight, int64_t groups, MatrixView<bf16> y,

@@ -10,11 +10,10 @@
 namespace deepinfer::cpu::amx {
 namespace {
 
-constexpr int64_t kLongRun = 512;  // columns decoded together; multiples of every step
-constexpr int64_t kShortRun = 256;
-constexpr int64_t kCElements = kTileRows * kTileRows;
-// Tile registers: 0-3 sums, 4 and 5 weights, 6 and 7 activations.
+constexpr int64_t kRangeElements = kRangeOutputs * kMaxRun;
+constexpr int64_t kSumElements = kTileRows * kTileRows;
 
+// Tile registers: 0-3 sums, 4 and 5 weights, 6 and 7 activations.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -24,18 +23,18 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// Sums c0 c1 c2 c3 are [weight tile][activation tile], or four weight tiles with one activation tile.
-void configure(int first_rows, int second_rows, bool pairs) {
+// first, second: activation rows of the tiles 6 and 7.  Sums 0 and 2 belong to the first, 1 and 3 to the second.
+void configure(int64_t first, int64_t second) {
   TileConfig config;
-  const auto set = [&config](int tile, int columns) {
+  const auto set = [&config](int tile, int64_t columns) {
     config.rows[tile] = 16;
     config.bytes_per_row[tile] = static_cast<uint16_t>(4 * columns);
   };
-  for (int c = 0; c < 4; ++c) set(c, pairs && c % 2 == 1 ? second_rows : first_rows);
+  for (int sum = 0; sum < 4; ++sum) set(sum, sum % 2 == 0 ? first : second);
   set(4, 16);
   set(5, 16);
-  set(6, first_rows);
-  set(7, pairs ? second_rows : first_rows);
+  set(6, first);
+  set(7, second);
   __asm__ volatile("" ::"r"(&config) : "memory");  // the intrinsic names only the first bytes as its input
   _tile_loadconfig(&config);
 }
@@ -45,42 +44,8 @@ DI_TILE void memory_barrier() {
   __asm__ volatile("" ::: "memory");
 }
 
-// One weight tile each for up to four C tiles, one B tile: at most 16 activation rows.
-template <int kWeightTiles>
-DI_TILE void run_column(const uint16_t* a, const uint16_t* b, int64_t tiles, int64_t b_rows) {
-  const int64_t a_next = tiles * kTileElements;
-  for (int64_t t = 0; t < tiles; ++t, a += kTileElements, b += kTileColumns * b_rows) {
-    _tile_loadd(6, b, 4 * b_rows);
-    _tile_loadd(4, a, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kWeightTiles > 1) {
-      _tile_loadd(5, a + a_next, 64);
-      _tile_dpbf16ps(1, 5, 6);
-    }
-    if constexpr (kWeightTiles > 2) {
-      _tile_loadd(4, a + 2 * a_next, 64);
-      _tile_dpbf16ps(2, 4, 6);
-    }
-    if constexpr (kWeightTiles > 3) {
-      _tile_loadd(5, a + 3 * a_next, 64);
-      _tile_dpbf16ps(3, 5, 6);
-    }
-  }
-}
-
-// Two weight tiles times two activation tiles.
-DI_TILE void run_square(const uint16_t* a, const uint16_t* b0, const uint16_t* b1, int64_t tiles, int64_t b1_rows) {
-  const int64_t a_next = tiles * kTileElements;
-  for (int64_t t = 0; t < tiles; ++t) {
-    _tile_loadd(4, a + t * kTileElements, 64);
-    _tile_loadd(6, b0 + t * kTileElements, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, b1 + t * kTileColumns * b1_rows, 4 * b1_rows);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, a + a_next + t * kTileElements, 64);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
+DI_TILE int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
 }
 
 DI_TILE void zero_sums() {
@@ -92,138 +57,200 @@ DI_TILE void zero_sums() {
 
 DI_TILE void store_sums(float* c) {
   _tile_stored(0, c, 64);
-  _tile_stored(1, c + kCElements, 64);
-  _tile_stored(2, c + 2 * kCElements, 64);
-  _tile_stored(3, c + 3 * kCElements, 64);
+  _tile_stored(1, c + kSumElements, 64);
+  _tile_stored(2, c + 2 * kSumElements, 64);
+  _tile_stored(3, c + 3 * kSumElements, 64);
   memory_barrier();
 }
 
 DI_TILE void load_sums(const float* c) {
   memory_barrier();
   _tile_loadd(0, c, 64);
-  _tile_loadd(1, c + kCElements, 64);
-  _tile_loadd(2, c + 2 * kCElements, 64);
-  _tile_loadd(3, c + 3 * kCElements, 64);
+  _tile_loadd(1, c + kSumElements, 64);
+  _tile_loadd(2, c + 2 * kSumElements, 64);
+  _tile_loadd(3, c + 3 * kSumElements, 64);
 }
 
-DI_TILE int at_most_16(int64_t left) {
-  return static_cast<int>(left < kTileRows ? left : kTileRows);
-}
+// A weight's ranges in order: all runs of 32 outputs and then the next 32 (along_k), or all outputs of a run and then
+// the next run.  While the tile products of one range are in flight, the next is decoded.
+class Ranges {
+ public:
+  Ranges(const WeightBlock& weight, int64_t run_columns, bool along_k)
+      : k_(weight.k),
+        outputs_(weight.outputs),
+        columns_(packed_columns(weight.format, weight.k)),
+        run_columns_(run_columns),
+        along_k_(along_k),
+        runs_((columns_ + run_columns - 1) / run_columns),
+        groups_((weight.outputs + kRangeOutputs - 1) / kRangeOutputs) {}
 
-// At most 16 activation rows: four weight tiles at a time keep four chains of tile products going.
-void multiply_few(const WeightBlock& weight, const uint16_t* packed, int rows, float* out, int64_t stride, uint16_t* a,
-                  float* c) {
-  constexpr int64_t kGroup = 4 * kTileRows;
-  const int64_t columns = packed_columns(weight.format, weight.k);
-  configure(rows, rows, false);
-  for (int64_t n = 0; n < weight.outputs; n += kGroup) {
-    const int64_t outputs = weight.outputs - n < kGroup ? weight.outputs - n : kGroup;
-    const int64_t weight_tiles = (outputs + kTileRows - 1) / kTileRows;
-    zero_sums();
-    for (int64_t begin = 0; begin < columns; begin += kShortRun) {
-      const int64_t end = begin + kShortRun < columns ? begin + kShortRun : columns;
-      decode_block(weight, {n, outputs, begin, end, kGroup}, a);
-      memory_barrier();
-      const uint16_t* b = packed + begin * rows;
-      const int64_t tiles = (end - begin) / kTileColumns;
-      switch (weight_tiles) {
-        case 1:
-          run_column<1>(a, b, tiles, rows);
-          break;
-        case 2:
-          run_column<2>(a, b, tiles, rows);
-          break;
-        case 3:
-          run_column<3>(a, b, tiles, rows);
-          break;
-        default:
-          run_column<4>(a, b, tiles, rows);
-          break;
-      }
-      memory_barrier();
+  int64_t count() const { return runs_ * groups_; }
+
+  DecodeRange operator[](int64_t i) const {
+    const int64_t first = group(i) * kRangeOutputs, begin = run(i) * run_columns_;
+    int64_t ahead = 0;
+    if (i + 1 < count()) {
+      ahead = (group(i + 1) - group(i)) * kRangeOutputs * k_ + (run(i + 1) - run(i)) * run_columns_;
     }
-    store_sums(c);
-    for (int64_t t = 0; t < weight_tiles; ++t) {
-      store_transposed(c + t * kCElements, at_most_16(outputs - t * kTileRows), rows, out + n + t * kTileRows, stride);
+    return {.first = first,
+            .rows = least(kRangeOutputs, outputs_ - first),
+            .begin = begin,
+            .end = least(begin + run_columns_, columns_),
+            .ahead = ahead};
+  }
+
+ private:
+  int64_t group(int64_t i) const { return along_k_ ? i / runs_ : i % groups_; }
+  int64_t run(int64_t i) const { return along_k_ ? i % runs_ : i / groups_; }
+
+  int64_t k_, outputs_, columns_, run_columns_;
+  bool along_k_;
+  int64_t runs_, groups_;
+};
+
+// At most 16 activation rows: the sums of a group of outputs stay in registers along K, two weight tiles times one
+// activation tile.  Decoding takes longer than the two chains of tile products.
+template <WeightFormat kFormat>
+void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+                  uint16_t* memory, float* sums) {
+  const int64_t columns = packed_columns(kFormat, weight.k);
+  configure(rows, rows);
+  constexpr int64_t kRun = kFormat == WeightFormat::kFp4 ? 256 : 128;  // columns of a range
+  const Ranges ranges(weight, kRun, true);
+  __m512i surplus[kMaxRun / 64];
+  RangeDecoder<kFormat> decoder(surplus);
+  decoder.start(weight, ranges[0], memory);
+  decoder.finish();
+  for (int64_t i = 0; i < ranges.count(); ++i) {
+    const DecodeRange range = ranges[i];
+    const int64_t tiles = (range.end - range.begin) / kTileColumns;
+    const uint16_t* a = memory + i % 2 * kRangeElements;
+    const uint16_t* b = packed + range.begin * rows;
+    if (i + 1 < ranges.count()) decoder.start(weight, ranges[i + 1], memory + (i + 1) % 2 * kRangeElements);
+    const int64_t steps = (decoder.steps() + tiles - 1) / tiles;
+    if (range.begin == 0) zero_sums();
+    for (int64_t t = 0; t < tiles; ++t) {
+      _tile_loadd(6, b + t * kTileColumns * rows, 4 * rows);
+      _tile_loadd(4, a + t * kTileElements, 64);
+      _tile_dpbf16ps(0, 4, 6);
+      if (range.rows > kTileRows) {
+        _tile_loadd(5, a + (tiles + t) * kTileElements, 64);
+        _tile_dpbf16ps(1, 5, 6);
+      }
+      for (int64_t step = 0; step < steps; ++step) decoder.step();
+    }
+    decoder.finish();
+    if (range.end < columns) continue;
+    _tile_stored(0, sums, 64);
+    _tile_stored(1, sums + kSumElements, 64);
+    memory_barrier();
+    for (int64_t first = 0; first < range.rows; first += kTileRows) {
+      store_transposed(sums + first * kTileRows, static_cast<int>(least(kTileRows, range.rows - first)),
+                       static_cast<int>(rows), out + range.first + first, stride);
     }
   }
 }
 
-// More rows: squares of 2 x 2 tiles.  Runs of kLongRun columns of two weight tiles stay in the first-level cache while
-// all activation rows pass; sums wait in c, [weight tile pair][activation tile pair][4] tiles.
+// The activation tiles of 32 rows; if the second has no rows, the first stands in for it.
+struct RowPair {
+  int64_t first, second;
+};
+DI_TILE RowPair row_pair(int64_t left) {
+  const int64_t first = least(kTileRows, left);
+  return {first, least(kTileRows, left - first)};
+}
+
+// More rows: squares of 2 x 2 tiles.  A range of weights stays near while all activation rows pass; between runs the
+// sums wait in memory, four tiles for each pair of row tiles and group of outputs.  A group of at most 16 outputs
+// leaves sums of whatever lies in the place of its second weight tile, which nobody reads.
+template <WeightFormat kFormat>
 void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
-                   uint16_t* a, float* c) {
-  constexpr int64_t kGroup = 2 * kTileRows;
-  const int64_t columns = packed_columns(weight.format, weight.k);
-  const int64_t row_pairs = (rows + kGroup - 1) / kGroup;
-  const int64_t last_rows = rows - (row_pairs - 1) * kGroup;  // of the last pair, 1 .. 32
-  const int64_t last_second = last_rows > kTileRows ? last_rows - kTileRows : 0;
-  const int64_t last_first = last_rows - last_second;
-  for (int64_t begin = 0; begin < columns; begin += kLongRun) {
-    const int64_t end = begin + kLongRun < columns ? begin + kLongRun : columns;
-    const int64_t tiles = (end - begin) / kTileColumns;
-    for (int64_t n = 0; n < weight.outputs; n += kGroup) {
-      const int64_t outputs = weight.outputs - n < kGroup ? weight.outputs - n : kGroup;
-      decode_block(weight, {n, outputs, begin, end, kGroup}, a);
-      if (outputs <= kTileRows)
-        __builtin_memset(a + tiles * kTileElements, 0, static_cast<size_t>(tiles * kTileElements) * 2);
-      memory_barrier();
-      configure(kTileRows, kTileRows, true);
-      for (int64_t pair = 0; pair < row_pairs; ++pair) {
-        const bool last = pair == row_pairs - 1;
-        const int64_t first = last ? last_first : kTileRows, second = last ? last_second : kTileRows;
-        if (last && last_rows < kGroup)
-          configure(static_cast<int>(first), static_cast<int>(second > 0 ? second : first), true);
-        // Tile t of the packed rows starts at row 16 t; without a second tile the first one stands in for it.
-        const uint16_t* b0 = packed + pair * kGroup * columns + begin * first;
-        const uint16_t* b1 = second > 0 ? packed + (pair * kGroup + kTileRows) * columns + begin * second : b0;
-        float* sums = c + (n / kGroup * row_pairs + pair) * 4 * kCElements;
-        if (begin == 0) {
-          zero_sums();
-        } else {
-          load_sums(sums);
-        }
-        if (first == kTileRows) {
-          run_square(a, b0, b1, tiles, second > 0 ? second : first);
-        } else {
-          run_column<2>(a, b0, tiles, first);
-        }
-        store_sums(sums);
-        if (end < columns) continue;
-        for (int64_t i = 0; i < 2; ++i) {
-          const int64_t left = outputs - i * kTileRows;
-          if (left <= 0) break;
-          float* to = out + pair * kGroup * stride + n + i * kTileRows;
-          store_transposed(sums + (first == kTileRows ? 2 * i : i) * kCElements, at_most_16(left),
-                           static_cast<int>(first), to, stride);
-          if (second > 0) {
-            store_transposed(sums + (2 * i + 1) * kCElements, at_most_16(left), static_cast<int>(second),
-                             to + kTileRows * stride, stride);
-          }
-        }
+                   uint16_t* memory, float* sums) {
+  constexpr int64_t kPairRows = 2 * kTileRows;
+  const int64_t columns = packed_columns(kFormat, weight.k);
+  const int64_t pairs = (rows + kPairRows - 1) / kPairRows;
+  constexpr int64_t kRun = kMaxRun;
+  const Ranges ranges(weight, kRun, false);
+  __m512i surplus[kMaxRun / 64];
+  RangeDecoder<kFormat> decoder(surplus);
+  decoder.start(weight, ranges[0], memory);
+  decoder.finish();
+  for (int64_t i = 0; i < ranges.count(); ++i) {
+    const DecodeRange range = ranges[i];
+    const int64_t tiles = (range.end - range.begin) / kTileColumns;
+    const uint16_t* a = memory + i % 2 * kRangeElements;
+    if (i + 1 < ranges.count()) decoder.start(weight, ranges[i + 1], memory + (i + 1) % 2 * kRangeElements);
+    const int64_t steps = (decoder.steps() + tiles * pairs - 1) / (tiles * pairs);
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+      const int64_t row = pair * kPairRows;
+      const RowPair count = row_pair(rows - row);
+      const int64_t second = count.second > 0 ? count.second : count.first;
+      if (pair == 0 || rows - row < kPairRows) configure(count.first, second);
+      float* own = sums + (range.first / kRangeOutputs * pairs + pair) * 4 * kSumElements;
+      if (range.begin == 0) {
+        zero_sums();
+      } else {
+        load_sums(own);
+      }
+      const uint16_t* b0 = packed + row * columns + range.begin * count.first;
+      const uint16_t* b1 = count.second > 0 ? packed + (row + kTileRows) * columns + range.begin * second : b0;
+      for (int64_t t = 0; t < tiles; ++t) {
+        _tile_loadd(4, a + t * kTileElements, 64);
+        _tile_loadd(6, b0 + t * kTileColumns * count.first, 4 * count.first);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b1 + t * kTileColumns * second, 4 * second);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + (tiles + t) * kTileElements, 64);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+        for (int64_t step = 0; step < steps; ++step) decoder.step();
+      }
+      store_sums(own);
+      if (range.end < columns) continue;
+      for (int64_t first = 0; first < range.rows; first += kTileRows) {
+        const int outputs = static_cast<int>(least(kTileRows, range.rows - first));
+        const float* tile = own + first / kTileRows * 2 * kSumElements;
+        float* to = out + row * stride + range.first + first;
+        store_transposed(tile, outputs, static_cast<int>(count.first), to, stride);
+        if (count.second == 0) continue;
+        store_transposed(tile + kSumElements, outputs, static_cast<int>(count.second), to + kTileRows * stride, stride);
       }
     }
+    decoder.finish();
   }
 }
 
-constexpr int64_t kAElements =
-    4 * kTileRows * kShortRun > 2 * kTileRows* kLongRun ? 4 * kTileRows* kShortRun : 2 * kTileRows* kLongRun;
-constexpr int64_t kSums = kMaxBlockRows * kMaxBlockOutputs;
+template <WeightFormat kFormat>
+void multiply_format(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+                     uint16_t* memory, float* sums) {
+  if (rows <= kTileRows) {
+    multiply_few<kFormat>(weight, packed, rows, out, stride, memory, sums);
+  } else {
+    multiply_many<kFormat>(weight, packed, rows, out, stride, memory, sums);
+  }
+}
 
 }  // namespace
 
 size_t scratch_bytes(int64_t) {
-  return static_cast<size_t>(kAElements) * sizeof(uint16_t) + static_cast<size_t>(kSums) * sizeof(float);
+  return static_cast<size_t>(2 * kRangeElements) * sizeof(uint16_t) +
+         static_cast<size_t>(kMaxBlockRows * kMaxBlockOutputs) * sizeof(float);
 }
 
 void multiply(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
               std::byte* scratch) {
-  auto* a = reinterpret_cast<uint16_t*>(scratch);
-  auto* c = reinterpret_cast<float*>(scratch + kAElements * sizeof(uint16_t));
-  if (rows <= kTileRows) {
-    multiply_few(weight, packed, static_cast<int>(rows), out, stride, a, c);
-  } else {
-    multiply_many(weight, packed, rows, out, stride, a, c);
+  auto* memory = reinterpret_cast<uint16_t*>(scratch);
+  auto* sums = reinterpret_cast<float*>(scratch + 2 * kRangeElements * sizeof(uint16_t));
+  switch (weight.format) {
+    case WeightFormat::kFp8:
+      multiply_format<WeightFormat::kFp8>(weight, packed, rows, out, stride, memory, sums);
+      break;
+    case WeightFormat::kFp4:
+      multiply_format<WeightFormat::kFp4>(weight, packed, rows, out, stride, memory, sums);
+      break;
+    case WeightFormat::kBf16:
+      multiply_format<WeightFormat::kBf16>(weight, packed, rows, out, stride, memory, sums);
+      break;
   }
   _tile_release();  // the thread's tile registers need no saving at a context switch
 }

@@ -6,16 +6,6 @@
 
 namespace deepinfer::cpu::amx {
 
-// Columns [begin, end) of weight rows [first, first + rows) as A tiles (tile_decode.h); end may lie in the padding
-// behind k, which decodes to zero, as do the rows up to the next multiple of 16.  Columns behind end, or the first
-// columns of the row `next_row` rows ahead, are prefetched.
-struct DecodeRange {
-  int64_t first, rows;
-  int64_t begin, end;
-  int64_t next_row;
-};
-void decode_block(const WeightBlock& weight, const DecodeRange& range, uint16_t* tiles);
-
 int64_t packed_columns(WeightFormat format, int64_t k);
 // B tiles of count rows: [tile along K][pair of columns][row][2].
 void pack(WeightFormat format, const uint16_t* const* rows, int count, int64_t k, uint16_t* tile);
