@@ -131,7 +131,9 @@ struct MainValues {
     constexpr float kValues[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     for (int scale = 0; scale < 256; ++scale) {
       for (int code = 0; code < 16; ++code) {
-        const float magnitude = kScaleValues.value[scale & 127] * kValues[code & 7];  // exact in bf16
+        // Exact in bf16; the scale 127 is a NaN, and constant expressions do not multiply by one.
+        const float magnitude =
+            (scale & 127) == 127 ? kScaleValues.value[127] : kScaleValues.value[scale & 127] * kValues[code & 7];
         const uint32_t sign = ((scale >> 7) ^ (code >> 3)) & 1;
         bits[scale][code] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, magnitude) >> 16 | sign << 15);
       }
