@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kMostHeadDim = 512;
 constexpr int64_t kMostBlockRows = 64;  // draft rows behind a full window
+constexpr int64_t kSharedWork =
+    4 << 20;  // multiply-adds of a row below which four forks and joins cost more than they save
 
 int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -188,7 +190,8 @@ void Steps::sparse_attention(const SparseAttention& op) {
            "prepare() was told fewer or narrower heads");
   int64_t rows = 0;
   for (int s = 0; s < op.sequence_count; ++s) rows += op.sequences[s].rows;
-  if (rows < attention_slots_ && rows > 0) return attend_few_rows(op, rows);
+  const int64_t row_work = 2 * attention_keys_ * op.heads * op.head_dim;
+  if (rows > 0 && rows < attention_slots_ && row_work >= kSharedWork) return attend_few_rows(op, rows);
   for_each_task(pool_, rows, [&](int64_t row, int thread) {
     const auto [sequence, offset] = find_query(op, row);
     attend_row(op, *sequence, offset, thread);

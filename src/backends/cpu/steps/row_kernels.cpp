@@ -1,4 +1,4 @@
-// Norms, rotation, activation rounding and the element-wise parts of hyper-connections and Engram.
+// Norms, rotation and the element-wise parts of hyper-connections and Engram.
 #include "backends/cpu/steps/isa_kernels.h"
 
 namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
@@ -27,12 +27,6 @@ float sum_of_squares(const uint16_t* x, int64_t d) {
   return sum.total();
 }
 
-// The E8M0 code of the FP8 scale of a group whose largest magnitude is given (section 6.1).
-DI_INLINE uint32_t fp8_scale(float largest) {
-  const float t = (largest < 1e-4f ? 1e-4f : largest) * (1.0f / 448.0f);
-  return (bits_of_float(t) + 0x7FFFFFu) >> 23;
-}
-
 float inverse_root(float sum, int64_t d, float eps) {
   return 1.0f / __builtin_sqrtf(sum / static_cast<float>(d) + eps);
 }
@@ -57,28 +51,6 @@ void rope(uint16_t* x, int64_t heads, int64_t head_dim, int64_t channels, const 
       const F v = load_bf16(tail + i, channels - i);
       const F turned = v * load(cos + i, channels - i) + swap_pairs(v) * load(sin + i, channels - i);
       store_bf16(tail + i, turned, channels - i);
-    }
-  }
-}
-
-void quantize_activation(const uint16_t* x, int64_t k, uint16_t* y) {
-  const F limit = splat(448.0f);
-  const F aligner = splat(16384.0f);  // its last place is 2^-9, the step of subnormal e4m3
-  for (int64_t i = 0; i < k; i += 32) {
-    const F values[2] = {load_bf16(x + i), load_bf16(x + i + kLanes)};
-    const float largest = horizontal_maximum(maximum(absolute(values[0]), absolute(values[1])));
-    const uint32_t scale = fp8_scale(largest);
-    const F multiply = splat(float_of_bits((254u - scale) << 23)), back = splat(float_of_bits(scale << 23));
-    for (int part = 0; part < 2; ++part) {
-      const F scaled = values[part] * multiply;
-      const F magnitude = minimum(absolute(scaled), limit);
-      const I bits = as_int(magnitude);
-      const I odd = bit_and(shift_right<20>(bits), splat_int(1));
-      const I rounded = bit_and(bits + (odd + splat_int(0x7FFFF)), splat_int(~0xFFFFF));
-      const F small = (magnitude + aligner) - aligner;
-      const F value = select(less(magnitude, splat(0.015625f)), small, as_float(rounded));
-      const I sign = bit_and(as_int(scaled), splat_int(INT32_MIN));
-      store_bf16_exact(y + i + part * kLanes, as_float(bit_or(as_int(value * back), sign)));
     }
   }
 }
