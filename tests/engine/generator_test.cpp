@@ -12,7 +12,9 @@
 #include "engine/model_tokens.h"
 #include "models/deepseek_v41/engram_token_map.h"
 #include "models/golden_prompts.h"
+#include "tensor/sha256.h"
 #include "tensor/temporary_folder.h"
+#include "text/tokenizer_files.h"
 
 namespace deepinfer {
 namespace {
@@ -153,6 +155,19 @@ TEST(EngramTokens, DemonstrationMapIsTheOneOfItsTokenizer) {
   EXPECT_EQ(built.count, 3269);
   EXPECT_EQ(built.count, shipped.count);
   EXPECT_EQ(built.classes, shipped.classes);
+}
+
+TEST(EngramTokens, MapOfTheReleasedTokenizer) {
+  DEEPINFER_NEEDS_DEEPSEEK_TOKENIZER();
+  const auto tokens = load_model_tokens(deepseek_tokenizer_file().parent_path());
+  ASSERT_TRUE(tokens.ok()) << tokens.status().message();
+  const auto map = deepseek_v41::build_engram_token_map(*tokens);
+  EXPECT_EQ(map.count, 99092);
+  ASSERT_EQ(map.classes.size(), 129280u);
+  EXPECT_EQ(map.classes[2], 2);
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(map.classes)));  // little-endian int32
+  EXPECT_EQ(to_hex(hash.finish()), "c60a86322ec17b4142bfef3c57a8d81fb428550cdf487f88a4320cb59fe46481");
 }
 
 // A folder of links to the demonstration model's files, some left out or replaced.

@@ -45,6 +45,23 @@ Result<EngramTokenMap> load_token_map(const Config& config, const ModelOptions& 
   return map;
 }
 
+// Tables far larger than memory are read by single rows: read-ahead would only evict other pages.
+void expect_single_rows(const Config& config, const Checkpoint& checkpoint) {
+  constexpr uint64_t kLargeTable = uint64_t{64} << 20;
+  for (const int layer : config.engram_layer_ids) {
+    for (const char* name : {"weight", "scale"}) {
+      const std::string full = fmt::format("layers.{}.engram.embed.{}", layer, name);
+      auto index = checkpoint.index_of(full);
+      if (!index) index = checkpoint.index_of("model." + full);
+      if (!index) continue;
+      const Safetensors& shard = checkpoint.shard_of(*index);
+      const TensorInfo& info = checkpoint.info(*index);
+      if (info.end - info.begin >= kLargeTable)
+        shard.file().expect_random(shard.header().data_start + info.begin, info.end - info.begin);
+    }
+  }
+}
+
 }  // namespace
 
 DeepseekV41::DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint)
@@ -83,6 +100,7 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
     auto hash = EngramHash::make(model->config_, std::move(map.classes));
     if (!hash.ok()) return hash.status().with_context(options.folder.string());
     model->hash_ = std::move(hash).value();
+    expect_single_rows(model->config_, model->checkpoint_);
   }
   DI_ASSIGN_OR_RETURN(Activations activations, Activations::plan(model->config_, limits));
   ops.prepare(ops_limits(model->config_, limits));
