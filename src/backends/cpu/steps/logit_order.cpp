@@ -27,15 +27,19 @@ LogitCut everything() {
   return {-std::numeric_limits<float>::infinity(), -1};
 }
 
-LogitCut cut_at(const float* z, int64_t vocabulary, LogitCut within, const uint64_t* weights, uint64_t limit,
+int64_t list_tokens(const float* z, int64_t vocabulary, LogitCut within, LogitOrderScratch scratch) {
+  int64_t count = 0;
+  for (int64_t v = 0; v < vocabulary; ++v) {
+    scratch.ids[count] = static_cast<int32_t>(v);
+    count += inside(within, z[v], v) ? 1 : 0;
+  }
+  return count;
+}
+
+LogitCut cut_at(const float* z, int64_t count, LogitCut within, const uint64_t* weights, uint64_t limit,
                 LogitOrderScratch scratch) {
   const auto weight_of = [&](int32_t id) { return weights == nullptr ? 1 : weights[id]; };
   int32_t* const ids = scratch.ids;
-  int64_t count = 0;
-  for (int64_t v = 0; v < vocabulary; ++v) {
-    ids[count] = static_cast<int32_t>(v);
-    count += inside(within, z[v], v) ? 1 : 0;
-  }
   uint64_t before = 0;  // weight of the tokens that come before all of ids
   for (const Digit& digit : kDigits) {
     std::fill_n(scratch.weight, LogitOrderScratch::kBuckets, 0);

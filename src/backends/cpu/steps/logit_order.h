@@ -18,9 +18,13 @@ struct LogitOrderScratch {
 // No filter: every token with a finite logit.
 LogitCut everything();
 
-// The longest prefix in which the weight strictly before each token is <= limit, among the tokens inside `within`.
-// weights[v] >= 0 of each token, or null: 1 each.  z holds no NaN; tokens of logit -infinity do not take part.
-LogitCut cut_at(const float* z, int64_t vocabulary, LogitCut within, const uint64_t* weights, uint64_t limit,
+// Writes the tokens inside `within` to scratch.ids, ascending; gives their number.  z holds no NaN.
+int64_t list_tokens(const float* z, int64_t vocabulary, LogitCut within, LogitOrderScratch scratch);
+
+// The longest prefix in which the weight strictly before each token is <= limit, among the first `count` tokens of
+// scratch.ids (ascending, at least one; they are overwritten), which all lie inside `within`.  weights[v] of each
+// token, or null: 1 each.  Tokens of weight 0 may be left out of the list where the weights exceed the limit.
+LogitCut cut_at(const float* z, int64_t count, LogitCut within, const uint64_t* weights, uint64_t limit,
                 LogitOrderScratch scratch);
 
 inline bool inside(LogitCut cut, float z, int64_t id) {

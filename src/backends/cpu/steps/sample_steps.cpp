@@ -103,18 +103,24 @@ bool Steps::filter_row(const SamplingRow& row, float* z, int64_t vocabulary, Sam
   if (stats.top == -std::numeric_limits<float>::infinity()) return false;
   if (row.temperature < kGreedyBelow) return true;
   if (row.top_k > 0) {
-    request.cut = cut_at(z, vocabulary, request.cut, nullptr, static_cast<uint64_t>(row.top_k) - 1, scratch.order);
+    const int64_t count = list_tokens(z, vocabulary, request.cut, scratch.order);
+    request.cut = cut_at(z, count, request.cut, nullptr, static_cast<uint64_t>(row.top_k) - 1, scratch.order);
   }
   if (row.top_p < 1) {
     kernels_.exp_weights(z, vocabulary, stats.top, request.inverse_temperature, scratch.weights);
     uint64_t total = 0;
+    int64_t count = 0;
     for (int64_t v = 0; v < vocabulary; ++v) {
-      scratch.mass[v] = inside(request.cut, z[v], v) ? mass_of(scratch.weights[v]) : 0;
-      total += scratch.mass[v];
+      const uint64_t mass = inside(request.cut, z[v], v) ? mass_of(scratch.weights[v]) : 0;
+      scratch.mass[v] = mass;
+      scratch.order.ids[count] = static_cast<int32_t>(v);
+      count += mass > 0 ? 1 : 0;
+      total += mass;
     }
+    // limit < total, since the largest mass is 2^40 and top_p at most 1 - 2^-24.
     const double part = std::floor(static_cast<double>(std::max(row.top_p, 0.0f)) * 0x1p32);
     const uint64_t limit = scale_mass(total, static_cast<uint64_t>(part));
-    request.cut = cut_at(z, vocabulary, request.cut, scratch.mass, limit, scratch.order);
+    request.cut = cut_at(z, count, request.cut, scratch.mass, limit, scratch.order);
   }
   return true;
 }
@@ -137,14 +143,11 @@ void Steps::write_logprobs(const SamplingRow& row, const float* z, int64_t vocab
   const float log_sum = kernels_.natural_log(static_cast<float>(sum) * 0x1p-40f);
   result.logprob = (z[result.token] - most) * r - log_sum;
   if (row.logprobs == 0) return;
+  const int64_t all = list_tokens(scratch.raw, vocabulary, everything(), scratch.order);
   const LogitCut best =
-      cut_at(scratch.raw, vocabulary, everything(), nullptr, static_cast<uint64_t>(row.logprobs) - 1, scratch.order);
+      cut_at(scratch.raw, all, everything(), nullptr, static_cast<uint64_t>(row.logprobs) - 1, scratch.order);
+  const int64_t count = list_tokens(scratch.raw, vocabulary, best, scratch.order);
   int32_t* const ids = scratch.order.ids;
-  int64_t count = 0;
-  for (int64_t v = 0; v < vocabulary; ++v) {
-    ids[count] = static_cast<int32_t>(v);
-    count += inside(best, scratch.raw[v], v) ? 1 : 0;
-  }
   std::sort(ids, ids + count, [&](int32_t a, int32_t b) { return z[a] != z[b] ? z[a] > z[b] : a < b; });
   for (int64_t i = 0; i < count; ++i) top[i] = {ids[i], (z[ids[i]] - most) * r - log_sum};
 }
