@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/character_start.h"
+
 namespace deepinfer {
 
 // `left` followed by `right` becomes `merged`; a rule's rank is its place in the list, lower goes first.
@@ -51,8 +53,10 @@ class Bpe {
       if (entry >> 24 == key || entry == kFree) return static_cast<std::uint32_t>(entry & kNoRank);
     }
   }
-  std::span<const std::int32_t> encode_short(std::string_view piece, Scratch& scratch) const;
-  std::span<const std::int32_t> encode_long(std::string_view piece, Scratch& scratch) const;
+  // Both merge scratch.ids[0, count), with scratch.ranks[i] the rank of the pair (i, i + 1).
+  std::span<const std::int32_t> merge_few(std::size_t count, Scratch& scratch) const;
+  std::span<const std::int32_t> merge_many(std::size_t count, Scratch& scratch) const;
+  std::span<const std::int32_t> merge_bytes(std::string_view piece, Scratch& scratch) const;
 
   static constexpr std::uint32_t kNoRank = (1 << 24) - 1;
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};
@@ -61,7 +65,8 @@ class Bpe {
   std::array<std::int32_t, 256> byte_ids_;
   std::vector<std::uint32_t> byte_pair_ranks_;  // [256 * first byte + second byte]
   std::vector<std::int32_t> merged_;            // [rank]
-  std::vector<std::uint64_t> pairs_;            // open addressing; left 20 bits, right 20 bits, rank 24 bits
+  CharacterStart characters_;
+  std::vector<std::uint64_t> pairs_;  // open addressing; left 20 bits, right 20 bits, rank 24 bits
   std::uint64_t slot_mask_ = 0;
   int hash_shift_ = 0;
 };

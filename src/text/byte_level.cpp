@@ -3,8 +3,6 @@
 #include <array>
 #include <cstdint>
 
-#include "text/utf8.h"
-
 namespace deepinfer {
 namespace {
 
@@ -13,7 +11,7 @@ constexpr bool stands_for_itself(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-constexpr int kAlphabetEnd = 0x100 + 68;
+constexpr unsigned kAlphabetEnd = 0x100 + 68;
 
 constexpr auto kByteOfCodePoint = [] {
   std::array<std::int16_t, kAlphabetEnd> table{};
@@ -29,17 +27,25 @@ constexpr auto kByteOfCodePoint = [] {
 
 bool append_byte_level(std::string_view spelling, std::string& bytes) {
   const std::size_t before = bytes.size();
+  bytes.resize(before + spelling.size());
+  char* out = bytes.data() + before;
   for (std::size_t at = 0; at < spelling.size();) {
-    const Utf8Prefix prefix = utf8_prefix(spelling.substr(at));
-    const bool known = prefix.kind == Utf8Prefix::Kind::kCharacter && prefix.code_point < kAlphabetEnd &&
-                       kByteOfCodePoint[prefix.code_point] >= 0;
-    if (!known) {
+    // The alphabet lies below U+0144: one byte, or two with the first one C2..C5.
+    const unsigned lead = static_cast<unsigned char>(spelling[at]);
+    unsigned code_point = lead;
+    if (lead >= 0x80) {
+      const unsigned second = at + 1 < spelling.size() ? static_cast<unsigned char>(spelling[at + 1]) : 0;
+      const bool two = lead >= 0xC2 && lead <= 0xC5 && (second & 0xC0) == 0x80;
+      code_point = two ? (lead & 0x1F) << 6 | (second & 0x3F) : kAlphabetEnd;
+    }
+    if (code_point >= kAlphabetEnd || kByteOfCodePoint[code_point] < 0) {
       bytes.resize(before);
       return false;
     }
-    bytes.push_back(static_cast<char>(kByteOfCodePoint[prefix.code_point]));
-    at += prefix.length;
+    *out++ = static_cast<char>(kByteOfCodePoint[code_point]);
+    at += lead < 0x80 ? 1 : 2;
   }
+  bytes.resize(static_cast<std::size_t>(out - bytes.data()));
   return true;
 }
 

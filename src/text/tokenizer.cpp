@@ -52,6 +52,7 @@ struct Tokenizer::State {
   struct Context {
     PieceCache cache;
     Bpe::Scratch scratch;
+    std::int32_t whole = 0;  // the token of a piece that is one
   };
   class Borrowed {
    public:
@@ -74,6 +75,7 @@ struct Tokenizer::State {
     std::unique_ptr<Context> context_;
   };
 
+  class PieceEncoder;
   Status encode_pieces(std::string_view text, std::vector<std::int32_t>& ids, Context& context) const;
   Status encode_normalized(std::string_view text, std::vector<std::int32_t>& ids, int threads) const;
   Status encode_repaired(std::string_view text, std::vector<std::int32_t>& ids, int threads) const;
@@ -125,57 +127,83 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path& 
   return parse(json, name);
 }
 
+// Turns pieces into ids and hands these on in runs.
+class Tokenizer::State::PieceEncoder {
+ public:
+  PieceEncoder(const State& state, std::string_view text, Context& context, std::vector<std::int32_t>& ids)
+      : state_(state), context_(context), ids_(ids), text_(text), end_(text.data() + text.size()) {}
+
+  void encode(std::span<const Piece> pieces) {
+    for (const Piece piece : pieces) {
+      const std::string_view bytes = text_.substr(piece.begin, piece.end - piece.begin);
+      if (bytes.size() <= PieceCache::kMaxBytes) [[likely]] {
+        encode_cached(bytes);
+      } else {
+        encode_uncached(bytes);
+      }
+    }
+  }
+
+  Status finish() {
+    flush();
+    return std::move(status_);
+  }
+
+ private:
+  void encode_cached(std::string_view piece) {
+    const auto key = PieceCache::key(piece.data(), piece.size(), end_);
+    if (const auto* entry = context_.cache.find(key)) [[likely]] {
+      std::copy_n(entry->ids.data(), PieceCache::kMaxIds, run_.data() + count_);
+      count_ += entry->count;
+      if (count_ >= kRunIds) [[unlikely]]
+        flush();
+      return;
+    }
+    const auto fresh = encode_uncached(piece);
+    if (fresh.size() <= PieceCache::kMaxIds) context_.cache.insert(key, fresh);
+  }
+
+  std::span<const std::int32_t> encode_uncached(std::string_view piece) {
+    if (piece.size() > Bpe::kMaxPieceBytes) {
+      status_ = Status(
+          StatusCode::kResourceExhausted,
+          fmt::format("text: a run of {} bytes without a border (at most {})", piece.size(), Bpe::kMaxPieceBytes));
+      return {};
+    }
+    const std::int32_t whole = state_.whole_pieces_first ? state_.vocabulary.find(piece) : -1;
+    if (whole >= 0) context_.whole = whole;
+    const auto fresh =
+        whole >= 0 ? std::span<const std::int32_t>(&context_.whole, 1) : state_.bpe.encode(piece, context_.scratch);
+    if (count_ + fresh.size() <= kRunIds) {
+      std::copy(fresh.begin(), fresh.end(), run_.data() + count_);
+      count_ += fresh.size();
+    } else {
+      flush();
+      ids_.insert(ids_.end(), fresh.begin(), fresh.end());
+    }
+    return fresh;
+  }
+
+  void flush() {
+    ids_.insert(ids_.end(), run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(count_));
+    count_ = 0;
+  }
+
+  const State& state_;
+  Context& context_;
+  std::vector<std::int32_t>& ids_;
+  const std::string_view text_;
+  const char* const end_;
+  std::array<std::int32_t, kRunIds + PieceCache::kMaxIds> run_;
+  std::size_t count_ = 0;
+  Status status_;
+};
+
 // Encodes text whose pieces are known to be independent of what stands around it.
 Status Tokenizer::State::encode_pieces(std::string_view text, std::vector<std::int32_t>& ids, Context& context) const {
-  const char* const origin = text.data();
-  const char* const end = origin + text.size();
-  std::array<std::int32_t, kRunIds + PieceCache::kMaxIds> run;
-  std::size_t count = 0;
-  Status status;
-  const auto flush = [&] {
-    ids.insert(ids.end(), run.begin(), run.begin() + static_cast<std::ptrdiff_t>(count));
-    count = 0;
-  };
-  const auto encode_new = [&](std::string_view piece) -> std::span<const std::int32_t> {
-    if (whole_pieces_first) {
-      if (const std::int32_t id = vocabulary.find(piece); id >= 0) {
-        context.scratch.ids.assign(1, id);
-        return context.scratch.ids;
-      }
-    }
-    return bpe.encode(piece, context.scratch);
-  };
-  const Status split = splitter->split(text, [&](std::span<const Piece> pieces) {
-    for (const Piece piece : pieces) {
-      const char* const begin = origin + piece.begin;
-      const std::size_t length = piece.end - piece.begin;
-      if (length <= PieceCache::kMaxBytes) [[likely]] {
-        const PieceCache::Key key = PieceCache::key(begin, length, end);
-        if (const PieceCache::Entry* entry = context.cache.find(key)) [[likely]] {
-          std::copy_n(entry->ids, PieceCache::kMaxIds, run.data() + count);
-          count += entry->count;
-          if (count >= kRunIds) [[unlikely]]
-            flush();
-          continue;
-        }
-        const auto fresh = encode_new({begin, length});
-        if (fresh.size() <= PieceCache::kMaxIds) context.cache.insert(key, fresh);
-        flush();
-        ids.insert(ids.end(), fresh.begin(), fresh.end());
-        continue;
-      }
-      if (length > Bpe::kMaxPieceBytes) {
-        status =
-            Status(StatusCode::kResourceExhausted,
-                   fmt::format("text: a run of {} bytes without a border (at most {})", length, Bpe::kMaxPieceBytes));
-        continue;
-      }
-      const auto fresh = encode_new({begin, length});
-      flush();
-      ids.insert(ids.end(), fresh.begin(), fresh.end());
-    }
-  });
-  flush();
+  PieceEncoder encoder(*this, text, context, ids);
+  const Status split = splitter->split(text, [&](std::span<const Piece> pieces) { encoder.encode(pieces); });
+  const Status status = encoder.finish();
   return split.ok() ? status : split;
 }
 

@@ -6,8 +6,10 @@
 
 #include <bit>
 #include <map>
+#include <random>
 
 #include "text/tokenizer_json.h"
+#include "text/utf8.h"
 #include "tokenizer_files.h"
 
 namespace deepinfer {
@@ -85,6 +87,51 @@ TEST(Bpe, EqualsTheDefinitionForRandomRules) {
   }));
 }
 
+// Rules as training makes them (each token from tokens before it) over characters of three bytes, with many tokens that
+// reach from one character into the next: the short cut for whole characters must notice those.
+TEST(Bpe, EqualsTheDefinitionForCharactersOfThreeBytes) {
+  EXPECT_TRUE(rc::check([] {
+    const auto bytes = identity_bytes();
+    std::vector<std::string> characters;
+    for (const char lead : {'\xE4', '\xE5'}) {
+      for (const char second : {'\xB8', '\xB9'}) {
+        for (const char third : {'\x80', '\x81'}) characters.push_back({lead, second, third});
+      }
+    }
+    const auto random_text = [&](int length) {
+      std::string text;
+      for (int i = 0; i < length; ++i) text += *rc::gen::elementOf(characters);
+      return text;
+    };
+    // Merges that really occur in some text, most of them inside characters at first.
+    const std::string sample = random_text(40);
+    std::vector<std::string> tokens;
+    for (int i = 0; i < 256; ++i) tokens.emplace_back(1, static_cast<char>(i));
+    std::vector<MergeRule> merges;
+    const int rules = *rc::gen::inRange(0, 60);
+    for (int rule = 0; rule < rules; ++rule) {
+      const Bpe so_far(bytes, merges);
+      const auto ids = encode(so_far, sample);
+      const auto at = static_cast<std::size_t>(*rc::gen::inRange<int>(0, static_cast<int>(ids.size())));
+      if (at + 1 >= ids.size()) continue;
+      const bool torn =
+          at > 0 && *rc::gen::inRange(0, 4) != 0 && (tokens[static_cast<std::size_t>(ids[at])][0] & 0xC0) == 0x80;
+      if (torn) continue;
+      const std::string merged =
+          tokens[static_cast<std::size_t>(ids[at])] + tokens[static_cast<std::size_t>(ids[at + 1])];
+      if (std::find(tokens.begin(), tokens.end(), merged) != tokens.end()) continue;
+      merges.push_back({ids[at], ids[at + 1], static_cast<int32_t>(tokens.size())});
+      tokens.push_back(merged);
+    }
+    const Bpe bpe(bytes, merges);
+    const PlainBpe plain(bytes, merges);
+    for (const int length : {1, 2, 3, 5, 12, 42, 43, 127, 128, 130}) {
+      const std::string piece = random_text(length);
+      RC_ASSERT(encode(bpe, piece) == plain.encode(piece));
+    }
+  }));
+}
+
 TokenizerParts parts_of(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string json{std::istreambuf_iterator<char>(stream), {}};
@@ -103,6 +150,39 @@ TEST(Bpe, EqualsTheDefinitionForTheTinyRules) {
     const std::string piece = text.substr(at, length);  // any bytes are a piece
     ASSERT_EQ(encode(bpe, piece), plain.encode(piece));
   }
+}
+
+// Every token that begins or ends inside a CJK character, in company that completes it, and random company.
+TEST(Bpe, EqualsTheDefinitionForTornCharactersOfDeepSeek) {
+  DEEPINFER_NEEDS_DEEPSEEK_TOKENIZER();
+  const TokenizerParts parts = parts_of(deepseek_tokenizer_file());
+  const Bpe bpe(parts.byte_ids, parts.merges);
+  const PlainBpe plain(parts.byte_ids, parts.merges);
+  const auto is_continuation = [](char c) { return (c & 0xC0) == 0x80; };
+  const auto is_lead = [](char c) { return (c & 0xF0) == 0xE0; };
+  std::mt19937 random(3);
+  int torn = 0;
+  for (int32_t id = 0; id < parts.vocabulary.size(); ++id) {
+    std::string token(parts.vocabulary.bytes(id));
+    if (token.size() < 2 || is_valid_utf8(token)) continue;
+    if (!std::all_of(token.begin(), token.end(), [&](char c) { return is_continuation(c) || is_lead(c); })) continue;
+    ++torn;
+    for (int round = 0; round < 8; ++round) {
+      std::string piece;
+      const auto add_random = [&] {
+        for (std::uint32_t i = random() % 6; i > 0; --i) append_utf8(0x4E00 + random() % 0x5000, piece);
+      };
+      add_random();
+      const auto leading = static_cast<std::size_t>(std::find_if(token.begin(), token.end(), is_lead) - token.begin());
+      if (leading > 0) piece += static_cast<char>(0xE4 + random() % 6);
+      if (leading == 1) piece += static_cast<char>(0x80 + random() % 64);
+      piece += token;
+      while (!is_valid_utf8(piece) && piece.size() < 100) piece += static_cast<char>(0x80 + random() % 64);
+      add_random();
+      ASSERT_EQ(encode(bpe, piece), plain.encode(piece));
+    }
+  }
+  EXPECT_GT(torn, 100);
 }
 
 void check_work(const TokenizerParts& parts) {
