@@ -78,7 +78,7 @@ const char* skip_ascii_letters(const char* at, const char* end) {
 // only decide where a segment ends: the third sees numbers and CJK runs as the end of its text.
 class Scanner {
  public:
-  Scanner(const char* at, const char* end) : table_(CharClassTable::instance()), at_(at), end_(end), cjk_end_(at) {}
+  Scanner(const char* at, const char* end) : at_(at), end_(end), cjk_end_(at) {}
 
   bool done() const { return at_ == end_; }
 
@@ -90,7 +90,7 @@ class Scanner {
     const char* behind = begin;
     const char32_t c = next_code_point(behind);
     if (is_cjk(c)) return at_ = cjk_piece_end(begin);
-    if (table_[c] == kNumber) return at_ = number_end(begin);
+    if (char_class(c) == kNumber) return at_ = number_end(begin);
     return at_ = piece_end<false>(begin, end_);
   }
 
@@ -111,7 +111,7 @@ class Scanner {
     }
     const char* behind = at;
     const char32_t c = next_code_point(behind);
-    const CharClass klass = table_[c];
+    const CharClass klass = char_class(c);
     return {klass, behind, kInCjkRun || (klass != kNumber && !is_cjk(c))};
   }
 
@@ -207,7 +207,7 @@ class Scanner {
   const char* number_end(const char* at) const {
     for (int digits = 0; digits < 3 && at != end_; ++digits) {
       const char* behind = at;
-      if (table_[next_code_point(behind)] != kNumber) break;
+      if (char_class(next_code_point(behind)) != kNumber) break;
       at = behind;
     }
     return at;
@@ -221,7 +221,7 @@ class Scanner {
       const char* behind = at;
       const char32_t c = next_code_point(behind);
       if (!is_cjk(c)) break;
-      if (c < 0x4E00) one_word = one_word && (table_[c] == kLetter || table_[c] == kMark);
+      if (c < 0x4E00) one_word = one_word && (char_class(c) == kLetter || char_class(c) == kMark);
       at = behind;
     }
     if (one_word) return at;
@@ -229,7 +229,6 @@ class Scanner {
     return piece_end<true>(begin, at);
   }
 
-  const CharClassTable& table_;
   const char* at_;
   const char* const end_;
   const char* cjk_end_;  // end of the CJK run that the current position is in, when it takes more than one piece

@@ -1,11 +1,9 @@
-// Unicode general categories folded to the few classes that DeepSeek's pre-tokenizer distinguishes, in one byte a
-// character.  Used by DeepSeekSplitter.
+// Unicode general categories folded to the few classes that DeepSeek's pre-tokenizer distinguishes.
+// Used by DeepSeekSplitter; the table is written at build time by unicode_classes_generator.cpp.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace deepinfer {
 
@@ -24,20 +22,14 @@ constexpr bool is_cjk(char32_t c) {
   return c - 0x4E00u <= 0x9FA5u - 0x4E00u || c - 0x3040u <= 0x30FFu - 0x3040u;
 }
 
-class CharClassTable {
- public:
-  // Built once a process, from utf8proc's categories.
-  static const CharClassTable& instance();
+inline constexpr char32_t kCharClassBlock = 128;                          // characters in a row of the table
+extern const std::uint16_t kCharClassBlocks[0x110000 / kCharClassBlock];  // character / 128 -> row
+extern const std::uint8_t kCharClasses[];                                 // rows of CharClass, equal rows stored once
 
-  // c <= 0x10FFFF.
-  CharClass operator[](char32_t c) const {
-    return classes_[static_cast<std::size_t>(blocks_[c >> 7]) << 7 | (c & 127)];
-  }
-
- private:
-  CharClassTable();
-  std::array<std::uint16_t, 0x110000 / 128> blocks_;  // code point / 128 -> block
-  std::vector<CharClass> classes_;                    // 128 a block, equal blocks stored once
-};
+// c <= 0x10FFFF.
+inline CharClass char_class(char32_t c) {
+  const std::size_t row = kCharClassBlocks[c / kCharClassBlock];
+  return static_cast<CharClass>(kCharClasses[row * kCharClassBlock + c % kCharClassBlock]);
+}
 
 }  // namespace deepinfer

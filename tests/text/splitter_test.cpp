@@ -48,7 +48,6 @@ const std::set<char32_t>& disputed() {
       code_points.push_back(c);
       append_utf8(c, all);
     }
-    const CharClassTable& table = CharClassTable::instance();
     std::set<char32_t> differ;
     const std::vector<std::pair<const char*, std::set<CharClass>>> classes = {
         {R"([^\p{L}])", {CharClass::kLetter}},
@@ -66,7 +65,7 @@ const std::set<char32_t>& disputed() {
       });
       EXPECT_TRUE(status.ok());
       for (std::size_t i = 0; i < code_points.size(); ++i) {
-        if (kept[starts[i]] != expected.contains(table[code_points[i]])) differ.insert(code_points[i]);
+        if (kept[starts[i]] != expected.contains(char_class(code_points[i]))) differ.insert(code_points[i]);
       }
     }
     return differ;
