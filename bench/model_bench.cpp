@@ -39,8 +39,7 @@ class ProgramBench {
       first_byte.push_back(process.first_byte_seconds);
       peak = std::max(peak, process.peak_resident_bytes);
     }
-    const std::string note =
-        fmt::format("warm page cache, prompt \"{}\", {} of {} samples", kPrompts[0], "median", options_.samples);
+    const std::string note = fmt::format("warm page cache, prompt \"{}\", median of {}", kPrompts[0], options_.samples);
     sink({"process start to first byte", 1e3 * median(first_byte), "ms", std::nullopt, note});
     sink({"peak resident memory", static_cast<double>(peak) / 1e6, "MB", std::nullopt,
           "mapped weights counted, largest sample"});

@@ -84,7 +84,8 @@ struct BenchModelOptions {
 };
 
 Result<deepseek_v41::Config> config_of(const std::string& name) {
-  if (name == "v4.1-flash") return deepseek_v41::parse_config(bench::released_config_json(), name);
+  if (name == "v4.1-flash" || name == "v41-flash")
+    return deepseek_v41::parse_config(bench::released_config_json(), name);
   const std::filesystem::path path = name;
   if (std::filesystem::is_directory(path)) return deepseek_v41::load_config(path);
   DI_ASSIGN_OR_RETURN(const std::string text, read_bytes(path));

@@ -1,7 +1,6 @@
 #include "exit_code.h"
 
 #include <cstdio>
-#include <string>
 
 namespace deepinfer::cli {
 
@@ -37,6 +36,11 @@ ExitCode report_error(const Status& status) {
   std::fflush(stdout);
   std::fwrite(line.data(), 1, line.size(), stderr);
   return exit_code(status.code());
+}
+
+ExitCode report_usage_error(const std::string& message) {
+  report_error(invalid_argument(message));
+  return ExitCode::kUsage;
 }
 
 }  // namespace deepinfer::cli

@@ -1,6 +1,8 @@
 // Exit codes of the program and how a library's Status becomes one.  docs/cli.md shows the same table.
 #pragma once
 
+#include <string>
+
 #include "base/status.h"
 
 namespace deepinfer::cli {
@@ -19,5 +21,7 @@ ExitCode exit_code(StatusCode code);
 
 // Prints "deepinfer: error: <message>" as one line on standard error and returns the status's exit code.
 ExitCode report_error(const Status& status);
+// The same for a wrong use of options, whose exit code is kUsage.
+ExitCode report_usage_error(const std::string& message);
 
 }  // namespace deepinfer::cli

@@ -39,8 +39,7 @@ std::string parsed_command(const CLI::App& program) {
 
 ExitCode usage_error(const CLI::App& program, std::string message) {
   while (!message.empty() && (message.back() == '\n' || message.back() == '.')) message.pop_back();
-  report_error(invalid_argument(fmt::format("{} (see {} --help)", message, parsed_command(program))));
-  return ExitCode::kUsage;
+  return report_usage_error(fmt::format("{} (see {} --help)", message, parsed_command(program)));
 }
 
 ExitCode run_program(int argc, char** argv) {

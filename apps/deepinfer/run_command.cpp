@@ -61,6 +61,8 @@ Result<Prompt> make_prompt(const Tokenizer& tokenizer, const Options& options, s
 
 ExitCode run(const Options& options) {
   // Everything that can be wrong without the model is looked at before the model is opened.
+  if (!text_is_given(options.prompt, options.file))
+    return report_usage_error("no prompt: give it as an argument, with -f FILE, or on standard input");
   Result<std::string> text = read_text(options.prompt, options.file, "prompt");
   if (!text.ok()) return report_error(text.status());
   if (Status status = check_utf8(options.generation.system, "--system"); !status.ok()) return report_error(status);
@@ -118,8 +120,9 @@ void add_run_command(CLI::App& program, Action& action) {
       command.add_flag("--json", options->json,
                        "print one JSON object: content, reasoning, tool_calls, finish_reason, usage, seed, timings");
   auto* raw = command.add_flag("--raw", options->raw, "the prompt is no chat turn: send it as it is");
-  add_number<int32_t>(command, "--logprobs", options->logprobs, {.lowest = 0, .highest = 20},
-                      "with --json: log-probability of each token and of the N most likely ones")
+  add_number<int32_t>(
+      command, "--logprobs", options->logprobs, {.lowest = 0, .highest = 20},
+      "with --json: log-probability of each token and of the N most likely ones, after temperature and filters")
       ->needs(json);
   auto* tools = command
                     .add_option("--tools", options->tools,

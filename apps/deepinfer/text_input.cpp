@@ -64,14 +64,16 @@ Status check_utf8(std::string_view text, std::string_view source) {
                                       static_cast<unsigned char>(text[offset]), offset));
 }
 
+bool text_is_given(const std::optional<std::string>& argument, const std::optional<std::string>& file) {
+  return argument || file || !standard_input_is_terminal();
+}
+
 Result<std::string> read_text(const std::optional<std::string>& argument, const std::optional<std::string>& file,
                               std::string_view what) {
   if (argument) {
     DI_RETURN_IF_ERROR(check_utf8(*argument, fmt::format("the {}", what)));
     return *argument;
   }
-  if (!file && standard_input_is_terminal())
-    return invalid_argument(fmt::format("no {}: give it as an argument, with -f FILE, or on standard input", what));
   const std::string source = file.value_or("-");
   DI_ASSIGN_OR_RETURN(std::string text, read_bytes(source));
   DI_RETURN_IF_ERROR(check_utf8(text, source == "-" ? "standard input" : source));

@@ -15,10 +15,13 @@ Result<std::string> read_bytes(const std::filesystem::path& file);
 // Fails where text is not UTF-8, naming `source` and the offset of the first bad byte.
 Status check_utf8(std::string_view text, std::string_view source);
 
+// Whether read_text has anything to read: an argument, a file, or a standard input that is no terminal.
+bool text_is_given(const std::optional<std::string>& argument, const std::optional<std::string>& file);
+
 // The text of `argument`, else of `file`, else of standard input.  One final line break of a file or of standard input
 // is removed, so that `run "Hi"`, `echo Hi | run` and `run -f` of a file with that line ask the same.  Checked to be
 // UTF-8. Invalid argument: both an argument and a file, or neither while standard input is a terminal.
 Result<std::string> read_text(const std::optional<std::string>& argument, const std::optional<std::string>& file,
-                              std::string_view what);
+                              std::string_view what);  // what: "prompt", for messages
 
 }  // namespace deepinfer::cli

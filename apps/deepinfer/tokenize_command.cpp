@@ -122,6 +122,8 @@ Result<std::string> encoded(const Tokenizer& tokenizer, const Options& options) 
 }
 
 ExitCode tokenize(const Options& options) {
+  if (!options.decode && !text_is_given(options.text, options.file))
+    return report_usage_error("no text: give it as an argument, with -f FILE, or on standard input");
   const Result<std::filesystem::path> model = locate_model(options.model);
   if (!model.ok()) return report_error(model.status());
   const auto tokenizer = Tokenizer::load(*model / "tokenizer.json");

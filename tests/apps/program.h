@@ -12,8 +12,8 @@ namespace deepinfer::cli {
 struct ProgramRun {
   std::vector<std::string> arguments;
   std::string input = {};  // all of standard input
-  std::map<std::string, std::string>
-      environment;  // beside PATH and what sanitizers read; HOME and caches are not inherited
+  std::map<std::string, std::string> environment =
+      {};  // beside PATH and what sanitizers read; HOME and caches are not inherited
   // Called with all of standard output so far whenever some came; returns a signal to send, or 0.
   std::function<int(const std::string& output)> on_output = {};
   bool close_output_early = false;       // read the first bytes of standard output, then close the pipe

@@ -180,6 +180,18 @@ TEST(Run, AFullDiskIsAnError) {
       << result.errors;
 }
 
+// Mapped weights counted; sanitizers keep memory of their own.
+TEST(Run, NeedsLittleMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer build";
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "a sanitizer build";
+#endif
+#endif
+  EXPECT_LT(deepinfer(greedy({"What is 27 + 45?", "--thinking"})).peak_rss_kib, 120'000'000 / 1024);
+}
+
 TEST(Run, ToolsAreOfferedAndCallsComeBack) {
   const TemporaryFolder folder;
   const std::string file = folder

@@ -1,0 +1,87 @@
+// `deepinfer bench`: what it prints, not how fast anything is.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "bench/bench_result.h"
+#include "bench/median.h"
+#include "program.h"
+#include "temporary_folder.h"
+
+namespace deepinfer::bench {
+namespace {
+
+using Json = nlohmann::json;
+using cli::deepinfer;
+
+std::vector<Json> objects(const std::string& output) {
+  std::vector<Json> list;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) list.push_back(Json::parse(line));
+  return list;
+}
+
+void expect_fields(const Json& result, bool with_limit) {
+  for (const char* field : {"name", "unit", "hardware", "commit"})
+    EXPECT_TRUE(result[field].is_string()) << result.dump();
+  EXPECT_GT(result["value"], 0) << result.dump();
+  for (const char* field : {"limit", "ratio"}) {
+    EXPECT_TRUE(with_limit ? result[field].is_number() : result[field].is_null()) << result.dump();
+  }
+}
+
+TEST(Bench, TokenizerPrintsOneObjectAResult) {
+  const cli::TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "The quick brown fox number " + std::to_string(i) + " jumps over it.\n";
+  const auto file = folder.write("text.txt", text).string();
+  const auto result = deepinfer({"bench", "tokenizer", file, "--samples", "1", "--threads", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::vector<Json> results = objects(result.output);
+  ASSERT_EQ(results.size(), 2u);
+  for (const Json& one : results) expect_fields(one, false);
+  EXPECT_EQ(results[0]["name"], "encode text.txt, 1 thread");
+  EXPECT_EQ(results[1]["unit"], "MiB/s");
+}
+
+// Layers of the demonstration model's dimensions: small enough for a test.
+TEST(Bench, SyntheticLayersStandBesideTheirLimits) {
+  const auto result = deepinfer({"bench", "model", "--synthetic", "--config", DEEPINFER_TEST_MODEL, "--layers", "3",
+                                 "--working-set", "0.2", "--samples", "1", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::vector<Json> results = objects(result.output);
+  ASSERT_EQ(results.size(), 3u);
+  for (const Json& one : results) expect_fields(one, true);
+  EXPECT_EQ(results[0]["name"], "prefill of 512 tokens, 3 layers");
+  EXPECT_EQ(results[2]["name"], "decode, batch 1, 3 layers");
+  EXPECT_NEAR(results[0]["ratio"].get<double>(), results[0]["limit"].get<double>() / results[0]["value"].get<double>(),
+              1e-9);
+  EXPECT_NEAR(results[2]["ratio"].get<double>(), results[2]["value"].get<double>() / results[2]["limit"].get<double>(),
+              1e-9);
+}
+
+TEST(Bench, TooLittleMemorySaysHowMuchIsNeeded) {
+  const auto result = deepinfer({"bench", "model", "--synthetic", "--layers", "40", "--working-set", "1"});
+  EXPECT_EQ(result.exit_code, 4);
+  for (const char* part : {"40 layers need at least", "allowed are 1.0 GB", "--working-set"})
+    EXPECT_NE(result.errors.find(part), std::string::npos) << result.errors;
+}
+
+TEST(Bench, AMissingFileIsNamed) {
+  const auto result = deepinfer({"bench", "tokenizer", "/no/such/file.txt"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_NE(result.errors.find("/no/such/file.txt"), std::string::npos) << result.errors;
+}
+
+TEST(BenchResult, RatioIsOneAtTheLimit) {
+  EXPECT_EQ(*(BenchResult{"a", 5, "GB/s", 10.0}).ratio(), 0.5);
+  EXPECT_EQ(*(BenchResult{"a", 20, "ms", 10.0}).ratio(), 0.5);
+  EXPECT_FALSE((BenchResult{"a", 5, "GB/s", {}}).ratio().has_value());
+  EXPECT_EQ(median({3, 1, 2}), 2);
+}
+
+}  // namespace
+}  // namespace deepinfer::bench
