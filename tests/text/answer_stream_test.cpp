@@ -1,0 +1,208 @@
+// Answers from tokens: characters split over tokens (O-11), bytes that are no UTF-8 (O-14), ids of calls, and request
+// rules that no golden row shows.
+#include "text/protocol/answer_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "text/json_text.h"
+#include "text/prompt_encoding.h"
+#include "text/protocol/call_ids.h"
+#include "text/protocol/chat_completions_request.h"
+#include "text/protocol/custom_tool_input.h"
+#include "text/protocol/messages_request.h"
+#include "text/protocol/responses_request.h"
+#include "text/tokenizer.h"
+
+namespace deepinfer {
+namespace {
+
+const Tokenizer& tokenizer() {
+  static const std::unique_ptr<Tokenizer> loaded = [] {
+    auto result = Tokenizer::load(std::string(DEEPINFER_TEST_MODEL) + "/tokenizer.json");
+    return result.ok() ? std::move(*result) : nullptr;
+  }();
+  return *loaded;
+}
+
+std::vector<std::unique_ptr<AnswerWriter>> all_writers(bool stream) {
+  InferenceRequest request;
+  request.stream = stream;
+  ResponsesRequest responses =
+      std::get<ResponsesRequest>(parse_responses(R"({"model":"DeepSeek-V4.1-Flash","input":"q"})"));
+  std::vector<std::unique_ptr<AnswerWriter>> writers;
+  writers.push_back(make_chat_completions_writer(request));
+  writers.push_back(make_responses_writer(responses));
+  writers.push_back(make_messages_writer(request));
+  return writers;
+}
+
+int32_t byte_token(unsigned char byte) {
+  for (int32_t id = 0; id < tokenizer().vocabulary(); ++id) {
+    if (!tokenizer().is_added(id) && tokenizer().bytes(id) == std::string_view(reinterpret_cast<char*>(&byte), 1))
+      return id;
+  }
+  return -1;
+}
+
+// O-11: tokens that hold parts of characters give whole characters, and no token is lost or counted twice.
+TEST(TokenPieces, NeverTearsACharacter) {
+  const std::string text = "a🦙ď中é!";
+  TokenPieces pieces(tokenizer());
+  std::string joined;
+  int64_t tokens = 0;
+  size_t logprobs = 0;
+  for (const char c : text) {
+    const int32_t id = byte_token(static_cast<unsigned char>(c));
+    ASSERT_GE(id, 0);
+    const TokenLogprobs entry{std::string(1, c), -1.0f, {}};
+    pieces.add(id, &entry);
+    const AnswerPiece piece = pieces.take();
+    EXPECT_EQ(piece.text.find("\xEF\xBF\xBD"), std::string::npos);
+    EXPECT_EQ(piece.text.empty(), piece.tokens == 0);
+    joined += piece.text;
+    tokens += piece.tokens;
+    logprobs += piece.logprobs.size();
+  }
+  EXPECT_EQ(joined, text);
+  EXPECT_EQ(tokens, static_cast<int64_t>(text.size()));
+  EXPECT_EQ(logprobs, text.size());
+}
+
+// O-14: a lone byte that is no character: every event and the final object are valid JSON with U+FFFD, the byte itself
+// is in the log-probabilities.
+TEST(AnswerStream, InvalidBytes) {
+  for (auto& writer : all_writers(true)) {
+    AnswerIdentity identity{"ID", "MODEL", "fp", 0, 1};
+    OutputParserOptions options;
+    AnswerStream stream(std::move(writer), options, false, identity);
+    std::vector<std::string> events;
+    const auto sink = [&](std::string_view, std::string_view data) { events.emplace_back(data); };
+    stream.open({1, 0}, sink);
+    TokenPieces pieces(tokenizer());
+    for (const unsigned char byte : {0x41, 0x80, 0xC3, 0x42}) {
+      const int32_t id = byte_token(byte);
+      ASSERT_GE(id, 0);
+      const TokenLogprobs entry{std::string(1, static_cast<char>(byte)), -0.5f, {{"\xFF", -HUGE_VALF}}};
+      pieces.add(id, &entry);
+      EXPECT_TRUE(stream.push(pieces.take(), sink));
+    }
+    EXPECT_TRUE(stream.push({"\xFF\xFEraw", 1, {}}, sink));  // a caller that does not decode
+    stream.finish(
+        AnswerEnd::kStop, [](std::string_view) { return int64_t{0}; }, 0, sink);
+    for (const std::string& event : events) {
+      if (event == "[DONE]") continue;
+      EXPECT_TRUE(parse_json(event).ok()) << event;
+    }
+    EXPECT_TRUE(parse_json(stream.object()).ok());
+    EXPECT_EQ(stream.answer().content,
+              "A\xEF\xBF\xBD\xEF\xBF\xBD"
+              "B\xEF\xBF\xBD\xEF\xBF\xBDraw");
+    const Json logprobs = parse_json("[" + stream.answer().content_logprobs + "]").value();
+    ASSERT_EQ(logprobs.size(), 4u);
+    EXPECT_EQ(logprobs[1]["token"], "\\x80");
+    EXPECT_EQ(logprobs[1]["bytes"], Json::parse("[128]"));
+    EXPECT_EQ(logprobs[1]["top_logprobs"][0]["logprob"], -9999.0);
+  }
+}
+
+TEST(CallIds, Form) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 200; ++i) {
+    const std::string plain = make_call_id(i, false, static_cast<uint64_t>(i));
+    const std::string empty = make_call_id(i, true, static_cast<uint64_t>(i));
+    std::string index = std::to_string(i);
+    if (i < 10) index.insert(0, 1, '0');
+    EXPECT_TRUE(plain.starts_with("call_" + index + "_"));
+    EXPECT_TRUE(empty.starts_with("call_" + index + "_ET_"));
+    EXPECT_EQ(plain.size(), 5 + index.size() + 1 + 24);
+    EXPECT_FALSE(says_empty_thinking(plain)) << plain;
+    EXPECT_TRUE(says_empty_thinking(empty));
+    EXPECT_TRUE(seen.insert(plain).second);
+  }
+  for (const char* id : {"", "1", "call_", "call_ET_", "call_0_ET_", "toolu_00_ET_a", "call_00_xx_ET_"}) {
+    EXPECT_FALSE(says_empty_thinking(id)) << id;
+  }
+}
+
+TEST(CustomToolInput, DecodesWhateverTheCuts) {
+  std::string arguments = "{\"input\": \"";
+  const std::string text = "a\"b\\\n\t\r\b\f\x01é";
+  append_json_escaped(arguments, text);
+  arguments += "\"}";
+  for (size_t cut = 1; cut <= arguments.size(); ++cut) {
+    CustomToolInput input;
+    std::string joined;
+    for (size_t at = 0; at < arguments.size(); at += cut)
+      joined += input.push(std::string_view(arguments).substr(at, cut));
+    EXPECT_EQ(joined, text);
+    EXPECT_EQ(input.text(), text);
+  }
+  CustomToolInput other;
+  EXPECT_EQ(other.push("{\"path\": \"x\"}"), "{\"path\": \"x\"}");
+}
+
+std::string refusal(const std::string& more, const ProtocolOptions& options = {}) {
+  const auto outcome = parse_chat_completions(
+      R"({"model":"DeepSeek-V4.1-Flash","messages":[{"role":"user","content":"q"}])" + more + "}", options);
+  const auto* error = std::get_if<RequestError>(&outcome);
+  if (error == nullptr) return "";
+  EXPECT_TRUE(parse_json(error->body()).ok());
+  return error->message;
+}
+
+// O-15 (the reading side): no number outside a range passes, and the answer is valid JSON.
+TEST(Requests, NumbersOutsideTheirRange) {
+  for (const char* value : {"NaN", "1e999", "-1e-30", "\"NaN\"", "2.0000005", "[]"}) {
+    EXPECT_NE(refusal(std::string(",\"temperature\":") + value), "") << value;
+  }
+  for (const char* value : {"0", "-0.0", "1e-50", "1.0001", "true"}) {
+    EXPECT_NE(refusal(std::string(",\"top_p\":") + value), "") << value;
+  }
+  EXPECT_EQ(refusal(",\"temperature\":-0.0"), "");
+  EXPECT_EQ(refusal(",\"temperature\":1e-40"), "");
+}
+
+TEST(Requests, ProfileDeepInfer) {
+  ProtocolOptions options;
+  options.profile = Profile::kDeepInfer;
+  const auto parsed = [&](const std::string& more) {
+    return std::get<InferenceRequest>(parse_chat_completions(
+        R"({"model":"DeepSeek-V4.1-Flash","messages":[{"role":"developer","content":"d"},{"role":"user","content":"q"}])" +
+            more + "}",
+        options));
+  };
+  EXPECT_EQ(parsed("").conversation.messages[0].role, Role::kSystem);
+  EXPECT_EQ(parsed(R"(,"max_completion_tokens":7)").max_tokens, 7u);
+  EXPECT_EQ(parsed(R"(,"max_completion_tokens":7,"max_tokens":8)").max_tokens, 8u);
+  EXPECT_EQ(parsed(R"(,"reasoning_effort":33)").conversation.effort.number, 33);
+  EXPECT_NE(refusal(R"(,"reasoning_effort":101)", options), "");
+  EXPECT_NE(refusal(R"(,"reasoning_effort":33)"), "");
+}
+
+// Late tools are hidden when tools are not shown, and with them the message that only existed to show them.
+TEST(Requests, LateToolsAreHiddenWithTheOthers) {
+  const std::string body =
+      R"({"model":"DeepSeek-V4.1-Flash","thinking":{"type":"disabled"},"max_tokens":9,"messages":[{"role":"user","content":"q"},)"
+      R"({"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_reference","name":"late"}}]},{"role":"user","content":"z"}],)"
+      R"("tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"late","input_schema":{"type":"object"},"defer_loading":true}],)"
+      R"("tool_choice":{"type":"none"}})";
+  const auto request = std::get<InferenceRequest>(parse_messages(body));
+  EXPECT_EQ(encode_prompt(request.conversation)->text,
+            "<｜begin▁of▁sentence｜><｜User｜>q\n\nz<｜Assistant｜></think>");
+  EXPECT_FALSE(request.constraint.has_value());
+}
+
+TEST(ServerSentEvents, Frames) {
+  std::string out;
+  append_server_sent_event(out, "", "[DONE]");
+  append_server_sent_event(out, "ping", "{}");
+  EXPECT_EQ(out, "data: [DONE]\n\nevent: ping\ndata: {}\n\n");
+}
+
+}  // namespace
+}  // namespace deepinfer
