@@ -119,9 +119,14 @@ TEST(SchemaCheck, ExpressionsAreBounded) {
 // Many references into a large object: found by an index.
 TEST(SchemaCheck, ManyReferences) {
   std::string text = "{\"$defs\":{";
-  for (int i = 0; i < 30000; ++i)
-    text +=
-        (i > 0 ? ",\"d" : "\"d") + std::to_string(i) + "\":{\"$ref\":\"#/$defs/d" + std::to_string(29999 - i) + "\"}";
+  for (int i = 0; i < 30000; ++i) {
+    if (i > 0) text += ',';
+    text += "\"d";
+    text += std::to_string(i);
+    text += "\":{\"$ref\":\"#/$defs/d";
+    text += std::to_string(29999 - i);
+    text += "\"}";
+  }
   EXPECT_TRUE(check(text + "}}").ok());
 }
 
