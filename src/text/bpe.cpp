@@ -140,7 +140,13 @@ std::span<const std::int32_t> Bpe::merge_few(std::size_t parts, Scratch& scratch
 // entry counts only while the pair at its place still has that rank (parts only grow, so a pair never comes back).
 std::span<const std::int32_t> Bpe::merge_many(std::size_t parts, Scratch& scratch) const {
   const auto count = static_cast<std::uint32_t>(parts);
-  auto& [ids, ranks, next, previous, heap, work] = scratch;
+  // (Clang 14 does not let the lambda below see structured bindings.)
+  auto& ids = scratch.ids;
+  auto& ranks = scratch.ranks;
+  auto& next = scratch.next;
+  auto& previous = scratch.previous;
+  auto& heap = scratch.heap;
+  auto& work = scratch.work;
   ranks[count - 1] = kNoRank;
   next.resize(count);
   previous.resize(count);

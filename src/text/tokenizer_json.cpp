@@ -246,7 +246,9 @@ Status read_vocabulary(const Node& model, TokenizerParts& parts) {
   // (object::size() saturates at 2^24 - 1; the table grows when that is not enough.)
   parts.vocabulary.reserve(std::min<std::size_t>(entries.size(), Bpe::kMaxIds));
   std::string bytes;
-  for (const auto& [spelling, value] : entries) {
+  for (const auto entry : entries) {
+    const std::string_view spelling = entry.key;
+    const element value = entry.value;
     const auto field = [&] { return fmt::format("model.vocab[{}]", in_quotes(spelling)); };
     if (spelling.empty() || spelling.size() > kMaxSpellingBytes) {
       return wrong(field(), fmt::format("1 to {} bytes expected, {} found", kMaxSpellingBytes, spelling.size()));
