@@ -32,12 +32,23 @@ class BestRows {
       room_[size_++] = other.room_[i];
     }
   }
-  // Writes the indices in ascending order, then -1 up to `columns` (>= k).
-  void write(int32_t* out, int64_t columns) {
+  // Writes the indices in ascending order, then -1 up to `columns` (>= k).  bitmap has a bit for every index, all 0
+  // before and after: sorting would cost more than scoring some thousand keys.
+  void write(int32_t* out, int64_t columns, uint64_t* bitmap) {
     shrink();
-    for (int64_t i = 0; i < size_; ++i) out[i] = static_cast<int32_t>(~static_cast<uint32_t>(room_[i]));
-    std::sort(out, out + size_);
-    std::fill(out + size_, out + columns, -1);
+    uint32_t words = 0;
+    for (int64_t i = 0; i < size_; ++i) {
+      const uint32_t index = ~static_cast<uint32_t>(room_[i]);
+      bitmap[index / 64] |= uint64_t{1} << (index % 64);
+      words = std::max(words, index / 64 + 1);
+    }
+    int64_t count = 0;
+    for (uint32_t w = 0; w < words; ++w) {
+      uint64_t bits = bitmap[w];
+      bitmap[w] = 0;
+      for (; bits != 0; bits &= bits - 1) out[count++] = static_cast<int32_t>(w * 64 + std::countr_zero(bits));
+    }
+    std::fill(out + count, out + columns, -1);
   }
   // Scores below it cannot be kept any more; a filter for the caller's loop.
   float threshold() const { return threshold_; }

@@ -60,9 +60,9 @@ void collect(const IndexTopk& op, int64_t visible, int64_t first, int64_t count,
   }
 }
 
-void write_selection(const IndexTopk& op, int64_t row, RowSelection& selection) {
-  selection.rows.write(op.selected.row(row), op.top_k);
-  if (op.pool == IndexTopk::Pool::kMake) selection.blocks.write(op.candidates.row(row), op.candidates.columns);
+void write_selection(const IndexTopk& op, int64_t row, RowSelection& selection, uint64_t* bitmap) {
+  selection.rows.write(op.selected.row(row), op.top_k, bitmap);
+  if (op.pool == IndexTopk::Pool::kMake) selection.blocks.write(op.candidates.row(row), op.candidates.columns, bitmap);
 }
 
 }  // namespace
@@ -76,6 +76,7 @@ struct Steps::IndexScratch {
   float* weights;
   uint64_t* best_rows;
   uint64_t* best_blocks;
+  uint64_t* bitmap;  // a bit for every key
   int64_t rows_capacity;
   int64_t blocks_capacity;
 
@@ -88,8 +89,8 @@ void Steps::prepare_index(const OpsLimits& limits) {
   const int64_t heads = limits.index_heads, groups = kMostIndexDim / kIndexGroup;
   const int64_t query = heads * (kMostIndexDim + groups * 8 + 4);
   const int64_t best = 8 * (BestRows::capacity_for(limits.top_k) + BestRows::capacity_for(limits.candidate_blocks));
-  const int64_t bytes = round_up(kBlockRows * (query + best), 64);
-  index_ = Buffer::allocate(static_cast<uint64_t>(bytes * pool_.threads())).value();
+  index_bytes_ = round_up(kBlockRows * (query + best) + 8 * (limits.max_position / 64 + 2), 64);
+  index_ = Buffer::allocate(static_cast<uint64_t>(index_bytes_ * pool_.threads())).value();
   selections_.resize(static_cast<size_t>(kBlockRows * pool_.threads()));
 }
 
@@ -98,10 +99,9 @@ Steps::IndexScratch Steps::index_scratch(int64_t thread) {
   IndexScratch scratch;
   scratch.rows_capacity = BestRows::capacity_for(limits_.top_k);
   scratch.blocks_capacity = BestRows::capacity_for(limits_.candidate_blocks);
-  const int64_t query = heads * (kMostIndexDim + groups * 8 + 4);
-  const int64_t best = 8 * (scratch.rows_capacity + scratch.blocks_capacity);
-  std::byte* at = index_.data() + thread * round_up(kBlockRows * (query + best), 64);
+  std::byte* at = index_.data() + thread * index_bytes_;
   const auto take = [&](int64_t bytes) { return std::exchange(at, at + bytes); };
+  scratch.bitmap = reinterpret_cast<uint64_t*>(take(8 * (limits_.max_position / 64 + 2)));
   scratch.best_rows = reinterpret_cast<uint64_t*>(take(kBlockRows * 8 * scratch.rows_capacity));
   scratch.best_blocks = reinterpret_cast<uint64_t*>(take(kBlockRows * 8 * scratch.blocks_capacity));
   scratch.scales = reinterpret_cast<float*>(take(kBlockRows * heads * groups * 4));
@@ -153,15 +153,14 @@ void Steps::select_rows(const IndexTopk& op, const IndexSequence& sequence, int6
   RowSelection* const own = selections_.data() + thread * kBlockRows;
   for (int64_t r = 0; r < rows; ++r) own[r] = scratch.selection(r, op.top_k, op.candidates.columns);
   score_keys(op, sequence, offset, rows, scratch, 0, visible_keys(op, sequence, offset + rows - 1), own);
-  for (int64_t r = 0; r < rows; ++r) write_selection(op, first_row + r, own[r]);
+  for (int64_t r = 0; r < rows; ++r) write_selection(op, first_row + r, own[r], scratch.bitmap);
 }
 
-// One row that may only take keys of its candidate blocks.
-void Steps::select_from_pool(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int thread) {
-  IndexScratch scratch = index_scratch(thread);
-  const int64_t row = sequence.first_row + offset, visible = visible_keys(op, sequence, offset);
-  unpack_queries(op, row, 1, scratch);
-  RowSelection selection = scratch.selection(0, op.top_k, 0);
+// Scores the keys of candidate blocks [begin, end) of a row's list.
+void Steps::score_blocks(const IndexTopk& op, const IndexSequence& sequence, int64_t offset,
+                         const IndexQueryView& query, int64_t begin, int64_t end, BestRows& best) {
+  const int32_t* blocks = op.candidates.row(sequence.first_row + offset);
+  const int64_t visible = visible_keys(op, sequence, offset);
   alignas(64) float scores[kKeyTile];
   const uint8_t* keys[kKeyTile];
   int32_t index[kKeyTile];
@@ -169,12 +168,11 @@ void Steps::select_from_pool(const IndexTopk& op, const IndexSequence& sequence,
   const auto score_tile = [&] {
     if (count == 0) return;
     for (int k = count; k < kKeyTile; ++k) keys[k] = keys[0];
-    kernels_.index_scores(scratch.query, 1, op.heads, op.head_dim, keys, scores, kKeyTile);
-    for (int k = 0; k < count; ++k) selection.rows.add(scores[k], index[k]);
+    kernels_.index_scores(&query, 1, op.heads, op.head_dim, keys, scores, kKeyTile);
+    for (int k = 0; k < count; ++k) best.add(scores[k], index[k]);
     count = 0;
   };
-  const int32_t* blocks = op.candidates.row(row);
-  for (int64_t b = 0; b < op.candidates.columns && blocks[b] >= 0; ++b) {
+  for (int64_t b = begin; b < end && blocks[b] >= 0; ++b) {
     const int64_t first = int64_t{blocks[b]} * op.candidate_block;
     for (int64_t j = first; j < std::min(visible, first + op.candidate_block); ++j) {
       keys[count] = key_record(sequence, j);
@@ -183,7 +181,31 @@ void Steps::select_from_pool(const IndexTopk& op, const IndexSequence& sequence,
     }
   }
   score_tile();
-  selection.rows.write(op.selected.row(row), op.top_k);
+}
+
+// One row that may only take keys of its candidate blocks.
+void Steps::select_from_pool(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int thread) {
+  IndexScratch scratch = index_scratch(thread);
+  const int64_t row = sequence.first_row + offset;
+  unpack_queries(op, row, 1, scratch);
+  BestRows best = scratch.selection(0, op.top_k, 0).rows;
+  score_blocks(op, sequence, offset, scratch.query[0], 0, op.candidates.columns, best);
+  best.write(op.selected.row(row), op.top_k, scratch.bitmap);
+}
+
+// The same with all threads sharing the pool.
+void Steps::select_from_long_pool(const IndexTopk& op, const IndexSequence& sequence, int64_t offset) {
+  IndexScratch scratch = index_scratch(0);
+  const int64_t row = sequence.first_row + offset, blocks = op.candidates.columns;
+  unpack_queries(op, row, 1, scratch);
+  for (int t = 0; t < pool_.threads(); ++t) selections_[t * kBlockRows] = index_scratch(t).selection(0, op.top_k, 0);
+  const int64_t range = std::max<int64_t>(1, kRangeKeys / op.candidate_block);
+  for_each_task(pool_, (blocks + range - 1) / range, [&](int64_t task, int thread) {
+    score_blocks(op, sequence, offset, scratch.query[0], task * range, std::min(blocks, (task + 1) * range),
+                 selections_[thread * kBlockRows].rows);
+  });
+  for (int t = 1; t < pool_.threads(); ++t) selections_[0].rows.add_all(selections_[t * kBlockRows].rows);
+  selections_[0].rows.write(op.selected.row(row), op.top_k, scratch.bitmap);
 }
 
 // A few rows whose keys all threads share; rows <= kBlockRows.
@@ -200,12 +222,12 @@ void Steps::select_long_rows(const IndexTopk& op, const IndexSequence& sequence,
     RowSelection* const own = selections_.data() + thread * kBlockRows;
     score_keys(op, sequence, offset, rows, query, task * kRangeKeys, std::min(most, (task + 1) * kRangeKeys), own);
   });
-  for_each_task(pool_, rows, [&](int64_t r, int) {
+  for_each_task(pool_, rows, [&](int64_t r, int thread) {
     for (int t = 1; t < pool_.threads(); ++t) {
       selections_[r].rows.add_all(selections_[t * kBlockRows + r].rows);
       selections_[r].blocks.add_all(selections_[t * kBlockRows + r].blocks);
     }
-    write_selection(op, first_row + r, selections_[r]);
+    write_selection(op, first_row + r, selections_[r], index_scratch(thread).bitmap);
   });
 }
 
@@ -224,13 +246,19 @@ void Steps::index_topk(const IndexTopk& op) {
     const IndexSequence& sequence = op.sequences[s];
     DI_CHECK(sequence.keys.record_bytes == index_record_bytes(op.head_dim), "keys and queries have one record size");
     tasks += (sequence.rows + unit - 1) / unit;
-    long_history |= sequence.rows > 0 && visible_keys(op, sequence, sequence.rows - 1) >= 2 * kRangeKeys;
+    const int64_t most = sequence.rows > 0 ? visible_keys(op, sequence, sequence.rows - 1) : 0;
+    DI_CHECK(most <= limits_.max_position + 1, "prepare() was told a shorter context");
+    long_history |= most >= 4 * kRangeKeys;
   }
-  if (!use && tasks < pool_.threads() && long_history) {
+  if (tasks < pool_.threads() && long_history) {
     for (int s = 0; s < op.sequence_count; ++s) {
       const IndexSequence& sequence = op.sequences[s];
-      for (int64_t first = 0; first < sequence.rows; first += kBlockRows) {
-        select_long_rows(op, sequence, first, std::min(kBlockRows, sequence.rows - first));
+      for (int64_t first = 0; first < sequence.rows; first += unit) {
+        if (use) {
+          select_from_long_pool(op, sequence, first);
+        } else {
+          select_long_rows(op, sequence, first, std::min(kBlockRows, sequence.rows - first));
+        }
       }
     }
     return;

@@ -67,7 +67,10 @@ class Steps {
   IndexScratch index_scratch(int64_t thread);
   void unpack_queries(const IndexTopk& op, int64_t first, int64_t rows, IndexScratch& scratch);
   void select_rows(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows, int thread);
+  void score_blocks(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, const IndexQueryView& query,
+                    int64_t begin, int64_t end, BestRows& best);
   void select_from_pool(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int thread);
+  void select_from_long_pool(const IndexTopk& op, const IndexSequence& sequence, int64_t offset);
   void select_long_rows(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows);
   void score_keys(const IndexTopk& op, const IndexSequence& sequence, int64_t offset, int64_t rows,
                   const IndexScratch& queries, int64_t begin, int64_t end, RowSelection* selections);
@@ -91,6 +94,7 @@ class Steps {
   int64_t attention_slots_ = 0;
   Buffer attention_;
 
+  int64_t index_bytes_ = 0;  // of a thread
   Buffer index_;
   std::vector<RowSelection> selections_;  // [threads][rows of a block]
 
