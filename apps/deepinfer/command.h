@@ -20,4 +20,9 @@ void add_inspect_command(CLI::App& program, Action& action);
 void add_tokenize_command(CLI::App& program, Action& action);
 void add_bench_command(CLI::App& program, Action& action);
 
+// Of `bench`.
+void add_bench_kernels_command(CLI::App& bench, Action& action);
+void add_bench_model_command(CLI::App& bench, Action& action);
+void add_bench_tokenizer_command(CLI::App& bench, Action& action);
+
 }  // namespace deepinfer::cli

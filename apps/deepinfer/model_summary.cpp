@@ -1,11 +1,10 @@
 #include "model_summary.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
+#include "machine_memory.h"
 #include "models/deepseek_v41/cache_groups.h"
 #include "models/deepseek_v41/tensors.h"
 
@@ -102,8 +101,7 @@ ModelSummary summarize(const deepseek_v41::Config& config, const deepseek_v41::L
   summary.kv_bytes_per_token = layout.bytes_per_block() / layout.tokens_per_block;
   summary.bytes_per_sequence = layout.bytes_per_sequence();
 
-  summary.machine_memory_bytes =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  summary.machine_memory_bytes = machine_memory_bytes();
   constexpr uint64_t kGb = 1'000'000'000;
   for (const auto& [name, memory] :
        {std::pair<std::string_view, uint64_t>{"this machine's memory", summary.machine_memory_bytes},

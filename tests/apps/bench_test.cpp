@@ -50,12 +50,12 @@ TEST(Bench, TokenizerPrintsOneObjectAResult) {
 // Layers of the demonstration model's dimensions: small enough for a test.
 TEST(Bench, SyntheticLayersStandBesideTheirLimits) {
   const auto result = deepinfer({"bench", "model", "--synthetic", "--config", DEEPINFER_TEST_MODEL, "--layers", "3",
-                                 "--working-set", "0.2", "--samples", "1", "--json"});
+                                 "--working-set", "0.2", "--samples", "1", "--prefill", "64,100", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const std::vector<Json> results = objects(result.output);
   ASSERT_EQ(results.size(), 3u);
   for (const Json& one : results) expect_fields(one, true);
-  EXPECT_EQ(results[0]["name"], "prefill of 512 tokens, 3 layers");
+  EXPECT_EQ(results[0]["name"], "prefill of 64 tokens, 3 layers");
   EXPECT_EQ(results[2]["name"], "decode, batch 1, 3 layers");
   EXPECT_NEAR(results[0]["ratio"].get<double>(), results[0]["limit"].get<double>() / results[0]["value"].get<double>(),
               1e-9);

@@ -33,6 +33,7 @@ class TemporaryFolder {
   std::filesystem::path write(const std::string& name, std::string_view text) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
+    std::filesystem::remove(file);  // a link would be followed
     std::ofstream(file, std::ios::binary) << text;
     return file;
   }
