@@ -51,7 +51,7 @@ class CachedProduct {
 }  // namespace
 
 double sample_cache_rate(CpuIsa isa, LinearWeight::Format format, ThreadPool& pool) {
-  constexpr int64_t kCalls = 5000;
+  constexpr int64_t kCalls = 40000;
   const cpu::ProductKernels& kernels = cpu::product_kernels(isa);
   std::vector<CachedProduct> products;
   products.reserve(static_cast<size_t>(pool.threads()));

@@ -1,87 +1,118 @@
-// Matrix-vector products: decode with one activation row.  Four weight rows at a time hide the latency of the one chain
-// of multiply-adds that each row's sum is; a prefetch runs four rows ahead, so that every row's start is near as well.
+// Matrix-vector products: decode with one activation row.  Weights go from memory through registers into the sums; four
+// weight rows at a time hide the latency of the one chain of multiply-adds that each row's sum is.
 #include "backends/cpu/products/row_products.h"
 
 namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 namespace {
 
 constexpr int kRows = 4;
+// Bytes ahead in its row that a weight is prefetched; at the end of a row it is the row kRows further down.
+constexpr int64_t kAhead = 2048;
 
 DI_LANE void prefetch(const uint8_t* p) {
   _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
 }
 
-// acc += the vectors w[0, count) times x.
-template <int kCount>
+// How a format is read: kLine columns are 64 bytes, kStep columns are decoded at once into kVectors vectors.
+template <WeightFormat kFormat>
+struct Reader;
+
+template <>
+struct Reader<WeightFormat::kFp8> {
+  static constexpr int64_t kLine = 64, kStep = kFp8Step;
+  static constexpr int kVectors = 4;
+  DI_LANE void decode(const uint8_t* p, const uint8_t*, Vec* v) { decode_fp8(p, v); }
+  DI_LANE void decode_tail(const uint8_t* p, const uint8_t*, int64_t, Vec* v) { decode_fp8_tail(p, v); }
+};
+template <>
+struct Reader<WeightFormat::kFp4> {
+  static constexpr int64_t kLine = 128, kStep = kFp4Step;
+  static constexpr int kVectors = 8;
+  DI_LANE void decode(const uint8_t* p, const uint8_t* scale, Vec* v) { decode_fp4(p, scale, v); }
+  DI_LANE void decode_tail(const uint8_t* p, const uint8_t* scale, int64_t columns, Vec* v) {
+    decode_fp4_tail(p, scale, columns / 32, v);
+  }
+};
+template <>
+struct Reader<WeightFormat::kBf16> {
+  static constexpr int64_t kLine = 32, kStep = 2 * kWidth;
+  static constexpr int kVectors = 2;
+  DI_LANE void decode(const uint8_t* p, const uint8_t*, Vec* v) {
+    widen_pairs(reinterpret_cast<const uint16_t*>(p), v);
+  }
+  DI_LANE void decode_tail(const uint8_t*, const uint8_t*, int64_t, Vec*) {}  // 32 divides k
+};
+
+// Rows of a weight one below the other.
+struct Rows {
+  const uint8_t* codes;
+  const uint8_t* scale;  // FP4: of the first row
+  int64_t row_bytes, row_scales;
+  int64_t columns;
+};
+
+template <int kVectors>
 DI_LANE Vec accumulate(const Vec* w, const float* x, Vec acc) {
-  for (int i = 0; i < kCount; ++i) acc = multiply_add(w[i], load_vec(x + i * kWidth), acc);
+  // x is read from memory for every row: kept in registers it would push the sums out of them.
+  __asm__("" : "+r"(x));
+  for (int i = 0; i < kVectors; ++i) acc = multiply_add(w[i], load_vec(x + i * kWidth), acc);
   return acc;
 }
 
-template <int R>
-DI_LANE void rows_fp8(const uint8_t* w, int64_t k, const float* x, float* out) {
+template <WeightFormat kFormat, int R>
+DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
+  using Read = Reader<kFormat>;
+  constexpr int64_t kStepBytes = Read::kStep * 64 / Read::kLine;
+  // x of a whole row, but for the few vectors of a tail that a step reads less.
+  constexpr int kTailVectors = kFormat == WeightFormat::kFp8 ? Read::kVectors / 2 : Read::kVectors;
+  const int64_t far_ahead = kAhead + (R - 1) * rows.row_bytes, row_bytes = rows.row_bytes;
+  const uint8_t* codes = rows.codes;
+  const uint8_t* scale = rows.scale;
+  if constexpr (kFormat == WeightFormat::kFp4) {
+    for (int64_t i = 0; i < R * rows.row_scales; i += 64) prefetch(scale + 2 * R * rows.row_scales + i);
+  }
   Vec acc[R];
   for (int r = 0; r < R; ++r) acc[r] = zero();
-  int64_t i = 0;
-  for (; i + kFp8Step <= k; i += kFp8Step) {
+  Vec v[Read::kVectors];
+  int64_t left = rows.columns, bytes_left = row_bytes;
+  for (; left >= Read::kLine; left -= Read::kLine, bytes_left -= 64, codes += 64) {
+    const int64_t ahead = bytes_left > kAhead ? kAhead : far_ahead;
+#pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const uint8_t* p = w + r * k + i;
-      prefetch(p + R * k);
-      Vec v[4];
-      decode_fp8(p, v);
-      acc[r] = accumulate<4>(v, x + i, acc[r]);
-    }
-  }
-  if (i < k) {
-    for (int r = 0; r < R; ++r) {
-      Vec v[2];
-      decode_fp8_tail(w + r * k + i, v);
-      acc[r] = accumulate<2>(v, x + i, acc[r]);
-    }
-  }
-  for (int r = 0; r < R; ++r) out[r] = sum_lanes(acc[r]);
-}
-
-template <int R>
-DI_LANE void rows_fp4(const uint8_t* w, const uint8_t* scale, int64_t k, const float* x, float* out) {
-  Vec acc[R];
-  for (int r = 0; r < R; ++r) acc[r] = zero();
-  int64_t i = 0;
-  for (; i + kFp4Step <= k; i += kFp4Step) {
-    for (int r = 0; r < R; ++r) {
-      const uint8_t* p = w + (r * k + i) / 2;
-      prefetch(p + R * k / 2);
-      Vec v[8];
-      decode_fp4(p, scale + (r * k + i) / 32, v);
-      acc[r] = accumulate<8>(v, x + i, acc[r]);
-    }
-  }
-  if (i < k) {
-    for (int r = 0; r < R; ++r) {
-      Vec v[8];
-      decode_fp4_tail(w + (r * k + i) / 2, scale + (r * k + i) / 32, (k - i) / 32, v);
-      acc[r] = accumulate<8>(v, x + i, acc[r]);
-    }
-  }
-  for (int r = 0; r < R; ++r) out[r] = sum_lanes(acc[r]);
-}
-
-template <int R>
-DI_LANE void rows_bf16(const uint16_t* w, int64_t k, const float* x, float* out) {
-  Vec acc[R];
-  for (int r = 0; r < R; ++r) acc[r] = zero();
-  for (int64_t i = 0; i < k; i += 32) {
-    for (int r = 0; r < R; ++r) {
-      const uint16_t* p = w + r * k + i;
-      prefetch(reinterpret_cast<const uint8_t*>(p + R * k));
-      for (int j = 0; j < 32; j += 2 * kWidth) {
-        Vec v[2];
-        widen_pairs(p + j, v);
-        acc[r] = accumulate<2>(v, x + i + j, acc[r]);
+      const uint8_t* p = codes + r * row_bytes;
+      prefetch(p + ahead);
+      for (int64_t i = 0; i < Read::kLine; i += Read::kStep) {
+        Read::decode(p + i * 64 / Read::kLine, scale + r * rows.row_scales + i / 32, v);
+        acc[r] = accumulate<Read::kVectors>(v, x + i, acc[r]);
       }
     }
+    x += Read::kLine;
+    scale += Read::kLine / 32;
+  }
+  for (; left >= Read::kStep; left -= Read::kStep, codes += kStepBytes, x += Read::kStep, scale += Read::kStep / 32) {
+    for (int r = 0; r < R; ++r) {
+      Read::decode(codes + r * row_bytes, scale + r * rows.row_scales, v);
+      acc[r] = accumulate<Read::kVectors>(v, x, acc[r]);
+    }
+  }
+  if (left > 0) {
+    for (int r = 0; r < R; ++r) {
+      Read::decode_tail(codes + r * row_bytes, scale + r * rows.row_scales, left, v);
+      acc[r] = accumulate<kTailVectors>(v, x, acc[r]);
+    }
   }
   for (int r = 0; r < R; ++r) out[r] = sum_lanes(acc[r]);
+}
+
+template <WeightFormat kFormat>
+void multiply_all_rows(Rows rows, int64_t count, const float* x, float* out) {
+  const auto advance = [&rows](int64_t by) {
+    rows.codes += by * rows.row_bytes;
+    rows.scale += by * rows.row_scales;
+  };
+  int64_t n = 0;
+  for (; n + kRows <= count; n += kRows, advance(kRows)) multiply_rows<kFormat, kRows>(rows, x, out + n);
+  for (; n < count; ++n, advance(1)) multiply_rows<kFormat, 1>(rows, x, out + n);
 }
 
 // x in fp32, in the order of the decoders' vectors.
@@ -110,31 +141,12 @@ void widen_row_scaled(const uint16_t* packed, int64_t k, const uint8_t* scale, f
 void multiply_fp8(const WeightBlock& weight, const uint16_t* packed, float* out, float* x) {
   const int64_t k = weight.k;
   for (int64_t first = 0; first < weight.outputs; first += 32) {
-    const int64_t end = first + 32 < weight.outputs ? first + 32 : weight.outputs;
-    widen_row_scaled(packed, k, weight.scale + first / 32 * (k / 32), x);
-    int64_t n = first;
-    for (; n + kRows <= end; n += kRows) rows_fp8<kRows>(weight.data + n * k, k, x, out + n);
-    for (; n < end; ++n) rows_fp8<1>(weight.data + n * k, k, x, out + n);
+    const int64_t left = weight.outputs - first;
+    const uint8_t* scale = weight.scale + first / 32 * (k / 32);
+    widen_row_scaled(packed, k, scale, x);
+    const Rows rows{.codes = weight.data + first * k, .scale = scale, .row_bytes = k, .row_scales = 0, .columns = k};
+    multiply_all_rows<WeightFormat::kFp8>(rows, left < 32 ? left : 32, x, out + first);
   }
-}
-
-void multiply_fp4(const WeightBlock& weight, const uint16_t* packed, float* out, float* x) {
-  const int64_t k = weight.k;
-  widen_row(packed, packed_columns(WeightFormat::kFp4, k), x);
-  int64_t n = 0;
-  for (; n + kRows <= weight.outputs; n += kRows) {
-    rows_fp4<kRows>(weight.data + n * k / 2, weight.scale + n * (k / 32), k, x, out + n);
-  }
-  for (; n < weight.outputs; ++n) rows_fp4<1>(weight.data + n * k / 2, weight.scale + n * (k / 32), k, x, out + n);
-}
-
-void multiply_bf16(const WeightBlock& weight, const uint16_t* packed, float* out, float* x) {
-  const int64_t k = weight.k;
-  const uint16_t* w = reinterpret_cast<const uint16_t*>(weight.data);
-  widen_row(packed, k, x);
-  int64_t n = 0;
-  for (; n + kRows <= weight.outputs; n += kRows) rows_bf16<kRows>(w + n * k, k, x, out + n);
-  for (; n < weight.outputs; ++n) rows_bf16<1>(w + n * k, k, x, out + n);
 }
 
 }  // namespace
@@ -144,14 +156,17 @@ int64_t row_scratch_floats(int64_t k) {
 }
 
 void multiply_row(const WeightBlock& weight, const uint16_t* packed, float* out, float* x) {
-  switch (weight.format) {
-    case WeightFormat::kFp8:
-      return multiply_fp8(weight, packed, out, x);
-    case WeightFormat::kFp4:
-      return multiply_fp4(weight, packed, out, x);
-    case WeightFormat::kBf16:
-      return multiply_bf16(weight, packed, out, x);
-  }
+  if (weight.format == WeightFormat::kFp8) return multiply_fp8(weight, packed, out, x);
+  const bool fp4 = weight.format == WeightFormat::kFp4;
+  const int64_t k = weight.k;
+  widen_row(packed, packed_columns(weight.format, k), x);
+  const Rows rows{.codes = weight.data,
+                  .scale = weight.scale,
+                  .row_bytes = fp4 ? k / 2 : 2 * k,
+                  .row_scales = fp4 ? k / 32 : 0,
+                  .columns = k};
+  if (fp4) return multiply_all_rows<WeightFormat::kFp4>(rows, weight.outputs, x, out);
+  multiply_all_rows<WeightFormat::kBf16>(rows, weight.outputs, x, out);
 }
 
 }  // namespace deepinfer::cpu::DI_SIMD_NAMESPACE

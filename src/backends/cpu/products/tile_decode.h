@@ -150,6 +150,11 @@ class RangeDecoder {
     } else if constexpr (kFormat == WeightFormat::kFp4) {
       row_scales_ = weight.k / 32;
       scale_ = weight.scale + range.first * row_scales_ + range.begin / 32;
+      if (range.begin == 0) {  // the scales of the next rows, a short stream of their own
+        for (int64_t i = 0; i < kRangeOutputs * row_scales_; i += 64) {
+          _mm_prefetch(reinterpret_cast<const char*>(scale_ + kRangeOutputs * row_scales_ + i), _MM_HINT_T1);
+        }
+      }
     }
     for (int64_t r = range.rows; r % kTileRows != 0; ++r) {
       for (int64_t c = 0; c < columns_; c += kTileColumns)
