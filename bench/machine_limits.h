@@ -32,7 +32,6 @@ class ReadBandwidth {
 enum class PeakUnit {
   kFp32Avx2,    // FMA on 8 floats
   kFp32Avx512,  // FMA on 16 floats
-  kBf16Avx512,  // dot products of bf16 pairs into 16 floats
   kBf16Amx,     // bf16 tiles
 };
 std::string_view to_string(PeakUnit unit);
