@@ -63,6 +63,8 @@ template <WeightFormat kFormat, int R>
 DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
   using Read = Reader<kFormat>;
   constexpr int64_t kStepBytes = Read::kStep * 64 / Read::kLine;
+  constexpr int64_t kScaleColumns =
+      kFormat == WeightFormat::kFp4 ? 32 : INT64_MAX;  // columns of a scale, if there are any
   // x of a whole row, but for the few vectors of a tail that a step reads less.
   constexpr int kTailVectors = kFormat == WeightFormat::kFp8 ? Read::kVectors / 2 : Read::kVectors;
   const int64_t far_ahead = kAhead + (R - 1) * rows.row_bytes, row_bytes = rows.row_bytes;
@@ -82,14 +84,15 @@ DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
       const uint8_t* p = codes + r * row_bytes;
       prefetch(p + ahead);
       for (int64_t i = 0; i < Read::kLine; i += Read::kStep) {
-        Read::decode(p + i * 64 / Read::kLine, scale + r * rows.row_scales + i / 32, v);
+        Read::decode(p + i * 64 / Read::kLine, scale + r * rows.row_scales + i / kScaleColumns, v);
         acc[r] = accumulate<Read::kVectors>(v, x + i, acc[r]);
       }
     }
     x += Read::kLine;
-    scale += Read::kLine / 32;
+    scale += Read::kLine / kScaleColumns;
   }
-  for (; left >= Read::kStep; left -= Read::kStep, codes += kStepBytes, x += Read::kStep, scale += Read::kStep / 32) {
+  for (; left >= Read::kStep;
+       left -= Read::kStep, codes += kStepBytes, x += Read::kStep, scale += Read::kStep / kScaleColumns) {
     for (int r = 0; r < R; ++r) {
       Read::decode(codes + r * row_bytes, scale + r * rows.row_scales, v);
       acc[r] = accumulate<Read::kVectors>(v, x, acc[r]);
