@@ -129,6 +129,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"/text_config/hidden_size", int64_t{1} << 40, "hidden_size is 1099511627776"},
         Refusal{"/text_config/qk_rope_head_dim", 32, "qk_rope_head_dim is 32; allowed: an integer from 64 to 64"},
         Refusal{"/text_config/index_head_dim", 64, "index_head_dim is 64; allowed: an integer from 128 to 128"},
+        // Beyond what the kernels have room for: refused here, or opening the model would abort.
+        Refusal{"/text_config/head_dim", 576, "head_dim is 576; allowed: an integer from 64 to 512"},
+        Refusal{"/text_config/n_routed_experts", 1 << 16,
+                "n_routed_experts is 65536; allowed: num_hidden_layers x n_routed_experts up to 131072"},
+        Refusal{"/text_config/dspark_n_routed_experts", 1 << 16,
+                "dspark_n_routed_experts is 65536; allowed: num_nextn_predict_layers x dspark_n_routed_experts up to"},
+        Refusal{"/text_config/max_position_embeddings", (int64_t{1} << 32) - 1,
+                "max_position_embeddings is 4294967295; allowed: an integer from 1 to 2147483647"},
         Refusal{"/text_config/index_n_heads", 33, "index_n_heads is 33; allowed: an integer from 1 to 32"},
         Refusal{"/text_config/o_groups", 3, "o_groups is 3; allowed: a divisor of num_attention_heads, 4"},
         Refusal{"/text_config/candidate_block_size", 12, "candidate_block_size is 12; allowed: 8 or 16"},
@@ -152,6 +160,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "text_config.rope_scaling.rope_type is \"linear\"; allowed: \"yarn\""},
         Refusal{"/text_config/rms_norm_eps", 0, "rms_norm_eps is 0"},
         Refusal{"/text_config/hc_mult", 2, "hc_mult is 2"}));
+
+// The kernels choose at most 64 experts a row, however many there are.
+TEST(Config, RefusesMoreExpertsATokenThanKernelsChoose) {
+  for (const std::string prefix : {"", "dspark_"}) {
+    json j = demonstration_json();
+    j["text_config"][prefix + "n_routed_experts"] = 128;
+    j["text_config"][prefix + "num_experts_per_tok"] = 64;
+    EXPECT_TRUE(parse_config(j.dump()).ok());
+    j["text_config"][prefix + "num_experts_per_tok"] = 65;
+    const auto result = parse_config(j.dump());
+    ASSERT_FALSE(result.ok());
+    EXPECT_NE(result.status().message().find(prefix + "num_experts_per_tok is 65; allowed: an integer from 1 to 64"),
+              std::string::npos)
+        << result.status().message();
+  }
+}
 
 TEST(Config, RefusesOtherText) {
   EXPECT_FALSE(parse_config("", "c").ok());

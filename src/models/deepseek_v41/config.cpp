@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -14,7 +15,12 @@ namespace {
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;  // of any dimension: products of two stay far below 2^63
 constexpr int64_t kMaxExperts = 1 << 16;
-constexpr int64_t kMaxVocabulary = int64_t{1} << 20;  // of the sampler's integer masses
+constexpr int64_t kMaxLayerExperts = 1 << 17;  // of all layers: each has six tensors, looked for by name
+// What the backends' kernels have room for; a larger model would abort where it is opened or first run.
+constexpr int64_t kMaxHeadDim = 512;
+constexpr int64_t kMaxExpertsPerToken = 64;
+constexpr int64_t kMaxPositions = (int64_t{1} << 31) - 1;  // cached rows are numbered in 32 bits
+constexpr int64_t kMaxVocabulary = int64_t{1} << 20;       // of the sampler's integer masses
 constexpr int64_t kMaxEngramPrimes = 1024;
 
 int64_t multiple_of(ConfigFields& fields, std::string_view key, int64_t factor, int64_t high) {
@@ -105,7 +111,7 @@ void read_rope(ConfigFields& t, Config& c) {
 void read_attention(ConfigFields& t, Config& c) {
   c.num_attention_heads = static_cast<int>(t.integer("num_attention_heads", 1, 1024));
   c.qk_rope_head_dim = static_cast<int>(t.integer("qk_rope_head_dim", 64, 64));
-  c.head_dim = static_cast<int>(multiple_of(t, "head_dim", 64, 4096));
+  c.head_dim = static_cast<int>(multiple_of(t, "head_dim", 64, kMaxHeadDim));
   c.q_lora_rank = multiple_of(t, "q_lora_rank", 32, kMaxWidth);
   c.o_lora_rank = multiple_of(t, "o_lora_rank", 32, kMaxWidth);
   c.o_groups = static_cast<int>(t.integer("o_groups", 1, 1024));
@@ -139,11 +145,21 @@ void read_layers(ConfigFields& t, Config& c) {
     t.fail("candidate_block_size", std::to_string(c.candidate_block_size), "8 or 16");
 }
 
+// A product of two keys that decides how many tensors there are.
+void check_layer_experts(ConfigFields& t, std::string_view layers_key, int64_t layers, std::string_view experts_key,
+                         int64_t experts) {
+  if (t.status().ok() && layers * experts > kMaxLayerExperts)
+    t.fail(experts_key, std::to_string(experts),
+           fmt::format("{} x {} up to {}", layers_key, experts_key, kMaxLayerExperts));
+}
+
 void read_experts(ConfigFields& t, Config& c) {
   c.moe_intermediate_size = multiple_of(t, "moe_intermediate_size", 32, kMaxWidth);
   c.swiglu_limit = static_cast<float>(t.number("swiglu_limit", 1e-6, 1e6));
   c.n_routed_experts = static_cast<int>(t.integer("n_routed_experts", 1, kMaxExperts));
-  c.num_experts_per_tok = static_cast<int>(t.integer("num_experts_per_tok", 1, c.n_routed_experts));
+  check_layer_experts(t, "num_hidden_layers", c.num_hidden_layers, "n_routed_experts", c.n_routed_experts);
+  c.num_experts_per_tok =
+      static_cast<int>(t.integer("num_experts_per_tok", 1, std::min<int64_t>(c.n_routed_experts, kMaxExpertsPerToken)));
   c.routed_scaling_factor = static_cast<float>(t.number("routed_scaling_factor", 0, 1e6));
 }
 
@@ -184,8 +200,10 @@ void read_draft(ConfigFields& t, Config& c) {
     t.fail("dspark_target_layer_ids", "empty", "at least one layer");
   c.dspark_markov_rank = multiple_of(t, "dspark_markov_rank", 32, kMaxWidth);
   c.dspark_n_routed_experts = static_cast<int>(t.integer("dspark_n_routed_experts", 1, kMaxExperts));
-  c.dspark_num_experts_per_tok =
-      static_cast<int>(t.integer("dspark_num_experts_per_tok", 1, c.dspark_n_routed_experts));
+  check_layer_experts(t, "num_nextn_predict_layers", c.num_nextn_predict_layers, "dspark_n_routed_experts",
+                      c.dspark_n_routed_experts);
+  c.dspark_num_experts_per_tok = static_cast<int>(
+      t.integer("dspark_num_experts_per_tok", 1, std::min<int64_t>(c.dspark_n_routed_experts, kMaxExpertsPerToken)));
 }
 
 void check_token_ids(ConfigFields& root, const Config& c) {
@@ -229,7 +247,7 @@ Result<Config> parse_config(std::string_view json, std::string_view source) {
     ConfigFields& t = *text;
     c.vocab_size = t.integer("vocab_size", 2, kMaxVocabulary);
     c.hidden_size = multiple_of(t, "hidden_size", 32, kMaxWidth);
-    c.max_position_embeddings = t.integer("max_position_embeddings", 1, (int64_t{1} << 32) - 1);
+    c.max_position_embeddings = t.integer("max_position_embeddings", 1, kMaxPositions);
     if (nested) t.only("model_type", std::string_view("deepseek_v41_text"));
     check_fixed(t);
     read_layers(t, c);
