@@ -7,8 +7,6 @@ namespace {
 const GeneratorCase kReference{{"reference", make_reference_ops}, 0};
 
 INSTANTIATE_TEST_SUITE_P(Reference, GoldenGenerator, testing::Values(kReference), generator_case_name);
-INSTANTIATE_TEST_SUITE_P(Reference, Speculation, testing::Values(kReference), generator_case_name);
-INSTANTIATE_TEST_SUITE_P(Reference, Continuation, testing::Values(kReference), generator_case_name);
 
 }  // namespace
 }  // namespace deepinfer

@@ -1,5 +1,5 @@
-// The whole model on every CPU path of this machine.
-#include <algorithm>
+// The whole model on the oldest and the newest CPU path of this machine.
+#include <set>
 
 #include "backends/cpu_backends.h"
 #include "models/golden_prompts.h"
@@ -13,11 +13,11 @@ namespace {
 // everything.
 std::vector<ModelCase> cases() {
   std::vector<ModelCase> list;
-  for (const CpuIsa isa : machine_paths()) {
+  for (const CpuIsa isa : std::set{machine_paths().front(), machine_paths().back()}) {
     const bool best = isa == machine_paths().back();
     list.push_back({{"cpu_" + std::string(to_string(isa)), [isa] { return make_cpu_path(isa, 2); }},
-                    301,
-                    best ? std::vector<int64_t>{1, 7, 128, 129} : std::vector<int64_t>{127},
+                    270,
+                    best ? std::vector<int64_t>{1, 7, 129} : std::vector<int64_t>{127},
                     {"chat", "json", "multilingual", "odd", "thinking", "tool_call", "tool_result", "turns"}});
   }
   return list;
