@@ -28,7 +28,7 @@ unpack() {  # unpack FOLDER PACKAGE...
   for package in "$@"; do
     [[ -e "$folder/.$package" ]] && continue
     rm -f "$out/debs/${package}_"*.deb
-    if ! (cd "$out/debs" && apt-get download -q "$package" >/dev/null); then
+    if ! (cd "$out/debs" && apt-get -o APT::Sandbox::User=root download -q "$package" >/dev/null); then
       echo "make_corpora: package $package is not available, left out" >&2
       continue
     fi

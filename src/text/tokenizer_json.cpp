@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <string>
 #include <unordered_map>
@@ -282,6 +283,26 @@ Status read_vocabulary(const Node& model, TokenizerParts& parts) {
   return {};
 }
 
+// The pairs that have a rule already.
+class PairSet {
+ public:
+  explicit PairSet(std::size_t pairs) : slots_(std::bit_ceil(2 * pairs + 16), kFree) {}
+  // False when the pair is there already.
+  bool insert(std::int32_t left, std::int32_t right) {
+    const std::uint64_t pair = static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
+    std::size_t slot = pair * 0x9E3779B97F4A7C15 >> (64 - std::countr_zero(slots_.size()));
+    for (; slots_[slot] != kFree; slot = (slot + 1) & (slots_.size() - 1)) {
+      if (slots_[slot] == pair) return false;
+    }
+    slots_[slot] = pair;
+    return true;
+  }
+
+ private:
+  static constexpr std::uint64_t kFree = ~std::uint64_t{0};
+  std::vector<std::uint64_t> slots_;  // open addressing
+};
+
 // Both spellings of a rule: "a b" and ["a", "b"].
 bool merge_parts(const element& value, std::string_view& left, std::string_view& right) {
   std::string_view both;
@@ -299,9 +320,8 @@ bool merge_parts(const element& value, std::string_view& left, std::string_view&
 
 Status read_merges(const Node& model, TokenizerParts& parts) {
   DI_ASSIGN_OR_RETURN(const array rules, model.get<array>("merges", "an array"));
-  parts.merges.reserve(std::min<std::size_t>(rules.size(), Bpe::kMaxIds));
-  std::unordered_set<std::uint64_t> pairs;
-  pairs.reserve(parts.merges.capacity());
+  parts.merges.reserve(std::min<std::size_t>(rules.size(), Bpe::kMaxMerges));
+  PairSet pairs(parts.merges.capacity());
   std::string bytes;
   for (const element rule : rules) {
     const auto field = [&] { return fmt::format("model.merges[{}]", parts.merges.size()); };
@@ -325,7 +345,7 @@ Status read_merges(const Node& model, TokenizerParts& parts) {
     if (merge.merged < 0)
       return wrong(field(), fmt::format("the result {} is not in model.vocab",
                                         in_quotes(std::string(left) + std::string(right))));
-    if (!pairs.insert(static_cast<std::uint64_t>(merge.left) << 32 | static_cast<std::uint32_t>(merge.right)).second) {
+    if (!pairs.insert(merge.left, merge.right)) {
       return wrong(field(), fmt::format("{} {} appears twice", in_quotes(left), in_quotes(right)));
     }
     parts.merges.push_back(merge);
