@@ -12,6 +12,7 @@
 #include <chrono>
 #include <climits>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "base/check.h"
@@ -137,13 +138,17 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(const ThreadPoolOptions& options) : state_(std::make_unique<State>()) {
   const CpuTopology topology = read_topology();
   const int threads = options.threads > 0 ? options.threads : topology.usable_threads();
-  // The caller keeps its own mask; workers take the cores behind the first.  More threads than cores: nobody is pinned.
-  const bool pin = options.pin && threads <= static_cast<int>(topology.cores.size());
+  // The caller keeps its own mask; workers take the cores behind the first.
+  const bool pin = options.pin && topology.one_thread_per_core(threads);
   state_->spin_time = std::chrono::microseconds(std::max(options.spin_microseconds, 0));
   state_->workers.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) {
     const int cpu = pin ? topology.cores[thread].cpu : -1;
-    state_->workers.emplace_back([this, thread, cpu] { state_->work(thread, cpu); });
+    try {
+      state_->workers.emplace_back([state = state_.get(), thread, cpu] { state->work(thread, cpu); });
+    } catch (const std::system_error&) {  // a limit on threads or memory
+      break;
+    }
   }
 }
 

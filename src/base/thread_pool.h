@@ -12,12 +12,13 @@ namespace deepinfer {
 
 struct ThreadPoolOptions {
   int threads = 0;            // the calling thread included; 0: one per physical core this process may use
-  bool pin = true;            // bind each worker to one core (the caller's affinity mask is respected)
+  bool pin = true;            // bind each worker to a core of the caller's mask, where the threads take every core
   int spin_microseconds = 50; // how long an idle worker spins before it sleeps
 };
 
 class ThreadPool {
  public:
+  // Where the system refuses a thread, the pool has those it got; see threads().
   explicit ThreadPool(const ThreadPoolOptions& options = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -110,6 +110,11 @@ int CpuTopology::usable_threads() const {
   return std::max(static_cast<int>(quota), 1);
 }
 
+bool CpuTopology::one_thread_per_core(int threads) const {
+  const auto count = static_cast<int>(cores.size());
+  return threads == count && (quota <= 0 || quota >= count);
+}
+
 CpuTopology read_topology(const std::vector<int>& allowed, const std::string& root) {
   CpuTopology topology;
   const std::set<int> allowed_set(allowed.begin(), allowed.end());

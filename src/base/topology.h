@@ -17,6 +17,9 @@ struct CpuTopology {
 
   // Threads that can run at once: one per core, no more than the quota's whole CPUs, at least 1.
   int usable_threads() const;
+  // Whether this many threads may be bound to a core each: only where they take every core, and no quota shares the
+  // machine out.  Processes with fewer threads would all choose the same cores and leave the others idle.
+  bool one_thread_per_core(int threads) const;
 };
 
 // allowed: logical CPUs of the calling thread's affinity mask.  root: prefix of /sys and /proc, "" but in tests.

@@ -1,8 +1,10 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -93,6 +95,23 @@ TEST(ThreadPool, PoolsStartAndStopQuickly) {
     EXPECT_EQ(ran, i % 2 == 0 ? 1 : 0);
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need the address space themselves
+// Room for the stacks of a few threads only, as under a limit of a container.
+[[noreturn]] void run_with_little_room() {
+  const rlimit limit{uint64_t{512} << 20, uint64_t{512} << 20};
+  setrlimit(RLIMIT_AS, &limit);
+  ThreadPool pool(with_threads(1024));
+  std::vector<int> runs(1000, 0);
+  pool.parallel_for(1000, [&](int64_t task, int) { ++runs[task]; });
+  std::_Exit(pool.threads() < 1024 && runs == std::vector<int>(1000, 1) ? 0 : 1);
+}
+
+TEST(ThreadPoolDeathTest, RunsWithTheThreadsThatTheSystemGives) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run_with_little_room(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace deepinfer

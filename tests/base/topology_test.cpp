@@ -82,6 +82,20 @@ TEST_F(Topology, WithoutQuotaEveryCoreCounts) {
   EXPECT_EQ(read_topology({0, 1, 2, 3, 4, 5, 6, 7}, root_).usable_threads(), 4);
 }
 
+TEST_F(Topology, ThreadsAreBoundWhereTheyTakeEveryCore) {
+  write_machine();
+  write("/proc/self/cgroup", "0::/\n");
+  write("/sys/fs/cgroup/cpu.max", "max 100000\n");
+  CpuTopology topology = read_topology({0, 1, 2, 3, 4, 5, 6, 7}, root_);
+  EXPECT_TRUE(topology.one_thread_per_core(4));
+  EXPECT_FALSE(topology.one_thread_per_core(3));
+  EXPECT_FALSE(topology.one_thread_per_core(5));
+  // A container with a quota shares its cores with others that start at the same one.
+  topology.quota = 3;
+  EXPECT_FALSE(topology.one_thread_per_core(topology.usable_threads()));
+  EXPECT_FALSE(topology.one_thread_per_core(4));
+}
+
 TEST(CpuList, KernelFormat) {
   EXPECT_EQ(parse_cpu_list("0-3,8\n"), (std::vector<int>{0, 1, 2, 3, 8}));
   EXPECT_EQ(parse_cpu_list(""), std::vector<int>{});
