@@ -1,6 +1,7 @@
 #include "backends/cpu/cpu_ops.h"
 
 #include <string>
+#include <utility>
 
 #include "backends/cpu/isa.h"
 #include "backends/cpu/products/products.h"
@@ -18,6 +19,7 @@ class CpuOps final : public Ops {
         products_(cpu::product_kernels(isa), pool_),
         steps_(pool_, cpu::step_kernels(isa), cpu::wide_attention_kernels(isa)) {}
 
+  int threads() const { return pool_.threads(); }
   std::string_view name() const override { return name_; }
   void prepare(const OpsLimits& limits) override {
     products_.prepare(limits);
@@ -71,7 +73,12 @@ Result<std::unique_ptr<Ops>> make_cpu_ops(const CpuOpsOptions& options) {
   } else {
     DI_ASSIGN_OR_RETURN(isa, select_cpu_isa());
   }
-  return std::unique_ptr<Ops>(std::make_unique<CpuOps>(isa, options.threads));
+  auto ops = std::make_unique<CpuOps>(isa, options.threads);
+  if (ops->threads() < options.threads.threads)
+    return Status(StatusCode::kResourceExhausted, "threads is " + std::to_string(options.threads.threads) +
+                                                      "; this system gives a process " +
+                                                      std::to_string(ops->threads()));
+  return std::unique_ptr<Ops>(std::move(ops));
 }
 
 }  // namespace deepinfer

@@ -29,7 +29,7 @@ struct CpuOpsOptions {
 };
 
 // Results do not depend on the number of threads, on rows or on chunks inside one path; between paths only the order of
-// summation differs.
+// summation differs.  Errors: an unsupported path; kResourceExhausted where the system refuses the threads asked for.
 Result<std::unique_ptr<Ops>> make_cpu_ops(const CpuOpsOptions& options = {});
 
 }  // namespace deepinfer
