@@ -162,7 +162,7 @@ PeakUnit peak_unit_of(std::string_view backend) {
 }
 
 double sample_peak(PeakUnit unit, ThreadPool& pool) {
-  const int64_t rounds = unit == PeakUnit::kBf16Amx ? 1'000'000 : 2'000'000;
+  const int64_t rounds = unit == PeakUnit::kBf16Amx ? 1'000'000 : 10'000'000;
   std::atomic<int64_t> operations{0};
   const auto start = Clock::now();
   pool.parallel_for(pool.threads(), [&](int64_t, int) {

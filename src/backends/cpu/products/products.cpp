@@ -165,9 +165,10 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
   const int64_t row_blocks = divide_up(x.rows, block.rows);
   const int64_t blocks = divide_up(outputs, block.outputs);
   pool_.parallel_for(groups * blocks * row_blocks, [&](int64_t task, int thread) {
-    const int64_t row = task % row_blocks * block.rows;
-    const int64_t group = task / row_blocks / blocks;
-    const int64_t within = task / row_blocks % blocks * block.outputs;
+    // All outputs of some rows before the next rows: a block of packed rows stays in a core's own cache.
+    const int64_t group = task / (row_blocks * blocks);
+    const int64_t row = task / blocks % row_blocks * block.rows;
+    const int64_t within = task % blocks * block.outputs;
     const int64_t first = group * outputs + within;
     const int64_t count = std::min(block.outputs, outputs - within);
     const int64_t rows = std::min(block.rows, x.rows - row);

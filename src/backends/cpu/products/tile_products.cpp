@@ -55,20 +55,40 @@ DI_TILE void zero_sums() {
   _tile_zero(3);
 }
 
-DI_TILE void store_sums(float* c) {
-  _tile_stored(0, c, 64);
-  _tile_stored(1, c + kSumElements, 64);
-  _tile_stored(2, c + 2 * kSumElements, 64);
-  _tile_stored(3, c + 3 * kSumElements, 64);
+// Where the four sums of a pair of row tiles wait.  Sum t of consecutive pairs lies at different places of a page: a
+// load whose address looks like that of a store still under way would have to wait for it.
+struct WaitingSums {
+  float* memory;
+  int64_t pair;
+  DI_TILE_MEMBER float* sum(int64_t t) const { return memory + (t + pair) % 4 * kSumElements; }
+};
+
+DI_TILE void load_sums(WaitingSums from) {
+  memory_barrier();
+  _tile_loadd(0, from.sum(0), 64);
+  _tile_loadd(1, from.sum(1), 64);
+  _tile_loadd(2, from.sum(2), 64);
+  _tile_loadd(3, from.sum(3), 64);
+}
+
+DI_TILE void store_sums(WaitingSums to) {
+  _tile_stored(0, to.sum(0), 64);
+  _tile_stored(1, to.sum(1), 64);
+  _tile_stored(2, to.sum(2), 64);
+  _tile_stored(3, to.sum(3), 64);
   memory_barrier();
 }
 
-DI_TILE void load_sums(const float* c) {
+DI_TILE void exchange_sums(WaitingSums to, WaitingSums from) {
+  _tile_stored(0, to.sum(0), 64);
+  _tile_loadd(0, from.sum(0), 64);
+  _tile_stored(1, to.sum(1), 64);
+  _tile_loadd(1, from.sum(1), 64);
+  _tile_stored(2, to.sum(2), 64);
+  _tile_loadd(2, from.sum(2), 64);
+  _tile_stored(3, to.sum(3), 64);
+  _tile_loadd(3, from.sum(3), 64);
   memory_barrier();
-  _tile_loadd(0, c, 64);
-  _tile_loadd(1, c + kSumElements, 64);
-  _tile_loadd(2, c + 2 * kSumElements, 64);
-  _tile_loadd(3, c + 3 * kSumElements, 64);
 }
 
 // A weight's ranges in order: all runs of 32 outputs and then the next 32 (along_k), or all outputs of a run and then
@@ -181,39 +201,48 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
     const uint16_t* a = memory + i % 2 * kRangeElements;
     if (i + 1 < ranges.count()) decoder.start(weight, ranges[i + 1], memory + (i + 1) % 2 * kRangeElements);
     const int64_t steps = (decoder.steps() + tiles * pairs - 1) / (tiles * pairs);
+    float* group_sums = sums + range.first / kRangeOutputs * pairs * 4 * kSumElements;
+    const bool first_run = range.begin == 0;
+    bool loaded = false;  // the sums of the pair, by exchange with those of the pair before
     for (int64_t pair = 0; pair < pairs; ++pair) {
       const int64_t row = pair * kPairRows;
       const RowPair count = row_pair(rows - row);
       const int64_t second = count.second > 0 ? count.second : count.first;
+      const WaitingSums own{group_sums + pair * 4 * kSumElements, pair};
+      const WaitingSums next{own.memory + 4 * kSumElements, pair + 1};
       if (pair == 0 || rows - row < kPairRows) configure(count.first, second);
-      float* own = sums + (range.first / kRangeOutputs * pairs + pair) * 4 * kSumElements;
-      if (range.begin == 0) {
+      if (first_run) {
         zero_sums();
-      } else {
+      } else if (!loaded) {
         load_sums(own);
       }
       const uint16_t* b0 = packed + row * columns + range.begin * count.first;
       const uint16_t* b1 = count.second > 0 ? packed + (row + kTileRows) * columns + range.begin * second : b0;
       for (int64_t t = 0; t < tiles; ++t) {
-        _tile_loadd(4, a + t * kTileElements, 64);
         _tile_loadd(6, b0 + t * kTileColumns * count.first, 4 * count.first);
-        _tile_dpbf16ps(0, 4, 6);
         _tile_loadd(7, b1 + t * kTileColumns * second, 4 * second);
-        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(4, a + t * kTileElements, 64);
         _tile_loadd(5, a + (tiles + t) * kTileElements, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
         for (int64_t step = 0; step < steps; ++step) decoder.step();
       }
-      store_sums(own);
+      loaded = !first_run && rows - row >= 2 * kPairRows;  // the next pair is whole: the tiles keep their shape
+      if (loaded) {
+        exchange_sums(own, next);
+      } else {
+        store_sums(own);
+      }
       if (range.end < columns) continue;
       for (int64_t first = 0; first < range.rows; first += kTileRows) {
         const int outputs = static_cast<int>(least(kTileRows, range.rows - first));
-        const float* tile = own + first / kTileRows * 2 * kSumElements;
+        const int64_t t = first / kTileRows * 2;
         float* to = out + row * stride + range.first + first;
-        store_transposed(tile, outputs, static_cast<int>(count.first), to, stride);
+        store_transposed(own.sum(t), outputs, static_cast<int>(count.first), to, stride);
         if (count.second == 0) continue;
-        store_transposed(tile + kSumElements, outputs, static_cast<int>(count.second), to + kTileRows * stride, stride);
+        store_transposed(own.sum(t + 1), outputs, static_cast<int>(count.second), to + kTileRows * stride, stride);
       }
     }
     decoder.finish();
