@@ -20,12 +20,13 @@ struct SyntheticBenchOptions {
   int threads = 0;                             // of the backend; 0: one per physical core
   std::vector<int64_t> prefill = {512, 2048};  // prompt lengths
   int samples = 9;                             // of decode; prefill takes a third of them, at least 3
+  bool profile = false;                        // also a result for every operation
 };
 
 // Decode at batch 1 and prefill on generated layers.  Between two decode steps at least four times the last-level cache
 // is read from elsewhere, which is also the sample of the read limit.  Medians.
 // kResourceExhausted: memory_bytes is too small for one layer's chosen experts.
-Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& ops, ResultSink sink);
+Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& backend, ResultSink sink);
 
 struct ModelBenchOptions {
   std::filesystem::path program;  // the executable: its start is part of what is measured

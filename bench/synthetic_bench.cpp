@@ -9,6 +9,7 @@
 #include "bench/median.h"
 #include "bench/model_bench.h"
 #include "bench/synthetic_layers.h"
+#include "bench/timed_ops.h"
 
 namespace deepinfer::bench {
 namespace {
@@ -43,11 +44,12 @@ Result<int> experts_that_fit(const SyntheticBenchOptions& options, uint64_t buff
 class SyntheticBench {
  public:
   SyntheticBench(const SyntheticBenchOptions& options, SyntheticLayers& layers, ReadBandwidth bandwidth,
-                 ThreadPool& pool, Ops& ops)
+                 ThreadPool& pool, TimedOps& ops)
       : options_(options),
         layers_(layers),
         bandwidth_(std::move(bandwidth)),
         pool_(pool),
+        ops_(ops),
         unit_(peak_unit_of(ops.name())) {}
 
   // A prompt of `rows` tokens in steps of as many rows as the layers were made for.
@@ -55,6 +57,7 @@ class SyntheticBench {
     std::vector<double> seconds, limits;
     const int samples = std::max(3, options_.samples / 3);
     layers_.free_experts();
+    ops_.clear();
     for (int sample = 0; sample < samples; ++sample) {
       const double read = bandwidth_.sample(pool_);
       const double peak = sample_peak(unit_, pool_);
@@ -76,6 +79,7 @@ class SyntheticBench {
           fmt::format("roofline of {:.1f} GB of weights and {:.2f} TFLOP ({}), steps of {} rows, median of {}",
                       static_cast<double>(layers_.weight_bytes_of_step(std::min(chunk, rows))) / 1e9,
                       layers_.operations(0, rows) / 1e12, to_string(unit_), std::min(chunk, rows), samples)});
+    if (options_.profile) profile(fmt::format("prefill of {}", rows), samples, 0, sink);
     return {};
   }
 
@@ -83,6 +87,7 @@ class SyntheticBench {
     const double bytes = static_cast<double>(layers_.bytes_of_token(position));
     std::vector<double> rates, limits, seconds;
     const int64_t experts_of_token = int64_t{options_.layers} * options_.config.num_experts_per_tok;
+    ops_.clear();
     for (int sample = 0; sample < options_.samples; ++sample) {
       layers_.force_experts(sample * experts_of_token);
       limits.push_back(bandwidth_.sample(pool_));
@@ -98,21 +103,39 @@ class SyntheticBench {
               "{:.0f} MB touched a token at position {}, {:.1f} ms, median of {}, {:.1f} GB read between two steps",
               bytes / 1e6, position, 1e3 * median(seconds), options_.samples,
               static_cast<double>(bandwidth_.bytes()) / 1e9)});
+    if (options_.profile) profile("decode", options_.samples, median(limits), sink);
     return {};
   }
 
  private:
+  // Where a run's time went, operation by operation: the mean of all samples.  read: bytes a second that weights are
+  // judged by; 0: not judged.
+  void profile(std::string_view what, int runs, double read, ResultSink sink) const {
+    for (const OpTime& op : ops_.times()) {
+      BenchResult result{fmt::format("{}: {}", what, op.name), 1e3 * op.seconds / runs, "ms", std::nullopt,
+                         fmt::format("{} calls a run", op.calls / runs)};
+      if (read > 0 && op.weight_bytes > 0) {
+        const double bytes = static_cast<double>(op.weight_bytes) / runs;
+        result.limit = 1e3 * bytes / read;
+        result.note += fmt::format(", {:.1f} MB of weights", bytes / 1e6);
+      }
+      sink(result);
+    }
+  }
+
   const SyntheticBenchOptions& options_;
   SyntheticLayers& layers_;
   ReadBandwidth bandwidth_;
   ThreadPool& pool_;
+  TimedOps& ops_;  // what the layers run on
   PeakUnit unit_;
 };
 
 }  // namespace
 
-Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& ops, ResultSink sink) {
+Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& backend, ResultSink sink) {
   constexpr int64_t kChunk = 512;
+  TimedOps ops(backend);  // two clock reads a call: some microseconds of a step that takes milliseconds
   ThreadPool pool({.threads = options.threads});
   const auto wanted = static_cast<uint64_t>(std::max<int64_t>(4 * last_level_cache_bytes(), int64_t{256} << 20));
   const uint64_t buffer_bytes = std::min(wanted, options.memory_bytes / 4);

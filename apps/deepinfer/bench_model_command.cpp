@@ -40,6 +40,7 @@ struct BenchModelOptions {
   std::optional<double> working_set;
   std::vector<int64_t> prefill;
   bool synthetic = false;
+  bool profile = false;
   bool json = false;
 };
 
@@ -61,6 +62,7 @@ ExitCode bench_synthetic(const BenchModelOptions& options) {
   bench.threads = options.threads.value_or(0);
   bench.samples = options.samples.value_or(9);
   if (!options.prefill.empty()) bench.prefill = options.prefill;
+  bench.profile = options.profile;
   bench.memory_bytes = memory_bytes_or_half(options.working_set);
   CpuOpsOptions cpu;
   cpu.threads.threads = bench.threads;
@@ -116,6 +118,8 @@ void add_bench_model_command(CLI::App& bench, Action& action) {
       ->needs(synthetic);
   add_number<double>(command, "--working-set", options->working_set, {.lowest = 0.1, .highest = 100000},
                      "with --synthetic: most memory in GB (default: half of this machine's)")
+      ->needs(synthetic);
+  command.add_flag("--profile", options->profile, "with --synthetic: also the time of every operation")
       ->needs(synthetic);
   add_number<int32_t>(command, "--threads", options->threads, {.lowest = 1, .highest = 1024},
                       "threads (default: one per physical core)");
