@@ -62,8 +62,12 @@ Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer,
   const auto is_one_of = [](std::span<const int32_t> tokens, int32_t token) {
     return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
   };
+  // Tokens up to the one that ended the answer.  A step may have decided more: they are not part of it, or its length
+  // would depend on the drafts.
+  size_t taken = 0;
   const auto on_tokens = [&](std::span<const GeneratedToken> tokens) {
     for (const GeneratedToken& token : tokens) {
+      ++taken;
       if (is_one_of(request.params.stop_tokens, token.token)) {
         ended = true;
         break;
@@ -77,10 +81,12 @@ Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer,
       // Counted while nothing but reasoning has come: the end mark itself is a token of the reasoning.
       if (request.parser.start == OutputStart::kReasoning && answer.content.empty() && answer.tool_calls.empty())
         ++answer.reasoning_tokens;
+      if (!collector.wanted()) break;
     }
     return !stopped && !ended && collector.wanted();
   };
   DI_ASSIGN_OR_RETURN(answer.generation, generator.generate(request.prompt, request.params, on_tokens));
+  answer.generation.tokens.resize(taken);
   if (!stopped) {
     const std::string rest = decoder.finish();
     if (!rest.empty()) stopped = !parser.push(rest, collector);

@@ -94,6 +94,7 @@ void add_turn_options(CLI::App& command, GenerationOptions& options) {
       ->type_name("TEXT")
       ->group(kGroup)
       ->expected(1)
+      ->allow_extra_args(false)  // what follows its text is the prompt
       ->take_all();
   command.add_flag("--ignore-end", options.ignore_end, "go on after the end token, up to --max-tokens")->group(kGroup);
 }

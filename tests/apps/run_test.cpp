@@ -4,6 +4,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "program.h"
@@ -86,6 +87,23 @@ TEST(Run, LengthAndStopStringsEndTheAnswer) {
   const Json stopped = run_json(greedy({"Hello!", "--stop", "can I", "--stop", "never"}));
   EXPECT_EQ(stopped["finish_reason"], "stop");
   EXPECT_EQ(stopped["content"], "Hello! How ");
+}
+
+TEST(Run, APromptMayFollowAStopString) {
+  EXPECT_EQ(run_json(greedy({"--stop", "never", "--stop=can I", "Hello!"}))["content"], "Hello! How ");
+}
+
+// With drafts a step decides tokens behind the one that completes a stop string.
+TEST(Run, TokensBehindAStopStringDoNotCount) {
+  const Json whole = run_json(greedy({"Hello!", "--logprobs", "0"}));
+  for (size_t count = 2; count <= whole["logprobs"].size(); ++count) {
+    const std::string stop = whole["logprobs"][count - 1]["token"];
+    const auto answer = [&](const char* drafts) {
+      const Json object = run_json(greedy({"Hello!", "--logprobs", "0", "--stop=" + stop, "--draft-tokens", drafts}));
+      return std::tuple(object["content"], object["usage"], object["logprobs"]);
+    };
+    EXPECT_EQ(answer("5"), answer("0")) << stop;
+  }
 }
 
 TEST(Run, NothingButTheSeedChangesASample) {
