@@ -7,9 +7,10 @@
 
 namespace deepinfer {
 
-LoadedModel::LoadedModel(const OpsBackend& backend, const StepLimits& limits) : ops_(backend.make()) {
+LoadedModel::LoadedModel(const OpsBackend& backend, const StepLimits& limits, const std::filesystem::path& folder)
+    : ops_(backend.make()) {
   ModelOptions options;
-  options.folder = DEEPINFER_TEST_MODEL;
+  options.folder = folder;
   options.limits = limits;
   if (options.limits.max_context == 0) options.limits.max_context = 8192;
   model_ = deepseek_v41::DeepseekV41::open(options, *ops_).value();

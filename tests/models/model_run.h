@@ -1,7 +1,9 @@
-// The demonstration model on a backend, and one sequence of it: what the suites of this folder drive.
+// A model (the demonstration model unless told otherwise) on a backend, and one sequence of it: what the suites of this
+// folder drive.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,7 +18,8 @@ namespace deepinfer {
 class LoadedModel {
  public:
   explicit LoadedModel(const OpsBackend& backend,
-                       const StepLimits& limits = {.rows = 512, .sequences = 3, .logit_rows = 512});
+                       const StepLimits& limits = {.rows = 512, .sequences = 3, .logit_rows = 512},
+                       const std::filesystem::path& folder = DEEPINFER_TEST_MODEL);
 
   deepseek_v41::DeepseekV41& model() { return *model_; }
   Ops& ops() { return *ops_; }
