@@ -14,7 +14,13 @@ void multiply_row(const WeightBlock& weight, const uint16_t* packed, float* out,
 // Floats of x for multiply_row.
 int64_t row_scratch_floats(int64_t k);
 
-// Two or more rows: a panel of weights is decoded once for all of them.
+// 2 .. kFewRows rows: weights are decoded in registers and meet all rows there.
+inline constexpr int kFewRows = 8;
+void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+                  float* scratch);
+int64_t few_scratch_floats();
+
+// More rows: a panel of weights is decoded once for all of them.
 void multiply_panel(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
                     float* scratch);
 int64_t panel_scratch_floats();

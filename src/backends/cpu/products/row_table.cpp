@@ -44,13 +44,15 @@ constexpr Fp4TableSet kTableSet = make_tables();
 #endif
 
 size_t scratch_bytes(int64_t k) {
-  const int64_t row = row_scratch_floats(k), panel = panel_scratch_floats();
-  return static_cast<size_t>(row > panel ? row : panel) * sizeof(float);
+  const int64_t row = row_scratch_floats(k), few = few_scratch_floats(), panel = panel_scratch_floats();
+  const int64_t rows = row > few ? row : few;
+  return static_cast<size_t>(rows > panel ? rows : panel) * sizeof(float);
 }
 
 void multiply(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
               std::byte* scratch) {
   if (rows == 1) return multiply_row(weight, packed, out, reinterpret_cast<float*>(scratch));
+  if (rows <= kFewRows) return multiply_few(weight, packed, rows, out, stride, reinterpret_cast<float*>(scratch));
   multiply_panel(weight, packed, rows, out, stride, reinterpret_cast<float*>(scratch));
 }
 
