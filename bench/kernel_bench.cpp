@@ -224,14 +224,14 @@ Status bench_kernels(const KernelBenchOptions& options, CpuIsa isa, ResultSink s
                         2e-9 * kLargestWeight, 1e-9 * static_cast<double>(options.memory_bytes))};
   }
   DI_ASSIGN_OR_RETURN(auto ops, make_cpu_ops({.threads = {.threads = options.threads}, .isa = isa}));
-  ops->prepare({.rows = kMaxRows,
-                .max_k = 32768,
-                .max_n = 129280,
-                .experts = 384,
-                .experts_per_token = kTopK,
-                .expert_width = kExpertWidth,
-                .hidden = kHidden,
-                .vocabulary = 129280});
+  DI_RETURN_IF_ERROR(ops->prepare({.rows = kMaxRows,
+                                   .max_k = 32768,
+                                   .max_n = 129280,
+                                   .experts = 384,
+                                   .experts_per_token = kTopK,
+                                   .expert_width = kExpertWidth,
+                                   .hidden = kHidden,
+                                   .vocabulary = 129280}));
   auto pool = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = options.threads});
   DI_ASSIGN_OR_RETURN(RotatingWeights weights, RotatingWeights::make(weight_bytes, *pool));
   DI_ASSIGN_OR_RETURN(ReadBandwidth bandwidth, ReadBandwidth::prepare(static_cast<int64_t>(buffer_bytes), *pool));

@@ -28,7 +28,7 @@ class TimedOps final : public Ops {
   std::vector<OpTime> times() const;
 
   std::string_view name() const override { return ops_.name(); }
-  void prepare(const OpsLimits& limits) override { ops_.prepare(limits); }
+  Status prepare(const OpsLimits& limits) override { return ops_.prepare(limits); }
   void embed_tokens(const EmbedTokens&) override;
   void gather_rows(const GatherRows&) override;
   void rms_norm(const RmsNorm&) override;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/status.h"
 #include "ops/compressor.h"
 #include "ops/embed.h"
 #include "ops/engram.h"
@@ -53,7 +54,8 @@ class Ops {
   virtual ~Ops() = default;
 
   virtual std::string_view name() const = 0;  // "reference", "cpu/avx2", ...
-  virtual void prepare(const OpsLimits& limits) = 0;
+  // Before anything else.  kResourceExhausted when the system has no room for the scratch memory.
+  virtual Status prepare(const OpsLimits& limits) = 0;
 
   virtual void embed_tokens(const EmbedTokens&) = 0;
   // Host memory only; a backend with its own memory overrides it.

@@ -17,8 +17,8 @@ class AgainstReference : public testing::TestWithParam<OpsBackend> {
  protected:
   void SetUp() override {
     ops_ = GetParam().make();
-    ops_->prepare(test_limits());
-    reference_->prepare(test_limits());
+    ASSERT_TRUE(ops_->prepare(test_limits()).ok());
+    ASSERT_TRUE(reference_->prepare(test_limits()).ok());
   }
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Ops> reference_ = make_reference_ops();

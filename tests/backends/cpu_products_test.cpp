@@ -19,10 +19,17 @@ class CpuProducts : public testing::TestWithParam<CpuIsa> {
  protected:
   std::unique_ptr<Ops> make(int threads) {
     auto ops = make_cpu_path(GetParam(), threads);
-    ops->prepare({.rows = kRows, .max_k = 8192, .max_n = 8192});
+    EXPECT_TRUE(ops->prepare({.rows = kRows, .max_k = 8192, .max_n = 8192}).ok());
     return ops;
   }
 };
+
+// Scratch memory of 2^52 bytes: more than an address space holds.
+TEST_P(CpuProducts, RefusesLimitsThatNoMemoryHolds) {
+  const Status status =
+      make_cpu_path(GetParam(), 1)->prepare({.rows = int64_t{1} << 20, .max_k = int64_t{1} << 30, .max_n = 32});
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.to_string();
+}
 
 Matrix<float> multiply(Ops& ops, MatrixView<const bf16> x, const LinearWeight& weight) {
   Matrix<float> y(x.rows, weight.n, NAN);

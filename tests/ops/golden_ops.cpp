@@ -33,7 +33,7 @@ std::string golden_name(const testing::TestParamInfo<GoldenParameter>& info) {
 
 TEST_P(GoldenOps, Agrees) {
   const std::unique_ptr<Ops> ops = GetParam().backend.make();
-  ops->prepare(test_limits());
+  ASSERT_TRUE(ops->prepare(test_limits()).ok());
   GetParam().check.run(*ops, GoldenEntry::ops(GetParam().check.entry));
 }
 

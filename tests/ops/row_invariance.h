@@ -18,7 +18,7 @@ class RowInvariance : public testing::TestWithParam<OpsBackend> {
  protected:
   void SetUp() override {
     ops_ = GetParam().make();
-    ops_->prepare(test_limits());
+    ASSERT_TRUE(ops_->prepare(test_limits()).ok());
   }
   std::unique_ptr<Ops> ops_;
 };

@@ -9,7 +9,7 @@ class Sampler : public testing::TestWithParam<OpsBackend> {
  protected:
   void SetUp() override {
     ops_ = GetParam().make();
-    ops_->prepare(test_limits());
+    ASSERT_TRUE(ops_->prepare(test_limits()).ok());
   }
   std::unique_ptr<Ops> ops_;
 };

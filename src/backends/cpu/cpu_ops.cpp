@@ -21,9 +21,9 @@ class CpuOps final : public Ops {
 
   int threads() const { return pool_.threads(); }
   std::string_view name() const override { return name_; }
-  void prepare(const OpsLimits& limits) override {
-    products_.prepare(limits);
-    steps_.prepare(limits);
+  Status prepare(const OpsLimits& limits) override {
+    DI_RETURN_IF_ERROR(products_.prepare(limits));
+    return steps_.prepare(limits);
   }
 
   void embed_tokens(const EmbedTokens& op) override { steps_.embed_tokens(op); }

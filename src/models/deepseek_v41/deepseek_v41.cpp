@@ -103,7 +103,7 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
     expect_single_rows(model->config_, model->checkpoint_);
   }
   DI_ASSIGN_OR_RETURN(Activations activations, Activations::plan(model->config_, limits));
-  ops.prepare(ops_limits(model->config_, limits));
+  DI_RETURN_IF_ERROR(ops.prepare(ops_limits(model->config_, limits)));
   const ForwardParts parts{model->config_, model->table_, model->groups_, model->hash_, model->weights_, ops};
   model->forward_ = std::make_unique<Forward>(parts, limits, std::move(activations));
   return model;

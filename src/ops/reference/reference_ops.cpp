@@ -7,7 +7,7 @@ namespace {
 class ReferenceOps final : public Ops {
  public:
   std::string_view name() const override { return "reference"; }
-  void prepare(const OpsLimits&) override {}  // scratch memory is allocated call by call
+  Status prepare(const OpsLimits&) override { return {}; }  // scratch memory is allocated call by call
 
   void embed_tokens(const EmbedTokens& op) override { reference::embed_tokens(op); }
   void rms_norm(const RmsNorm& op) override { reference::rms_norm(op); }

@@ -29,10 +29,8 @@ WeightFormat kernel_format(const LinearWeight& weight) {
   return WeightFormat::kBf16;
 }
 
-Buffer allocate(int64_t bytes) {
-  Result<Buffer> buffer = Buffer::allocate(static_cast<uint64_t>(bytes));
-  DI_CHECK(buffer.ok(), buffer.status().message());
-  return std::move(buffer).value();
+Result<Buffer> allocate(int64_t bytes) {
+  return Buffer::allocate(static_cast<uint64_t>(bytes));
 }
 
 }  // namespace
@@ -49,16 +47,16 @@ const ProductKernels& product_kernels(CpuIsa isa) {
   return product_kernels_avx2();
 }
 
-void MatrixProducts::prepare(const OpsLimits& limits) {
+Status MatrixProducts::prepare(const OpsLimits& limits) {
   limits_ = limits;
   const int64_t expert_rows = limits.rows * (limits.experts_per_token + 1);
   const int64_t expert_columns = round_up(std::max(limits.hidden, limits.expert_width), kColumnPadding);
   // Twice max_k: each group of a grouped product is padded on its own.
   const int64_t packed =
       std::max(limits.rows * 2 * round_up(limits.max_k, kColumnPadding), expert_rows * expert_columns);
-  packed_ = allocate(packed * static_cast<int64_t>(sizeof(uint16_t)));
-  hidden_ = allocate(expert_rows * limits.expert_width * static_cast<int64_t>(sizeof(uint16_t)));
-  scores_ = allocate(limits.rows * limits.experts * static_cast<int64_t>(sizeof(float)));
+  DI_ASSIGN_OR_RETURN(packed_, allocate(packed * static_cast<int64_t>(sizeof(uint16_t))));
+  DI_ASSIGN_OR_RETURN(hidden_, allocate(expert_rows * limits.expert_width * static_cast<int64_t>(sizeof(uint16_t))));
+  DI_ASSIGN_OR_RETURN(scores_, allocate(limits.rows * limits.experts * static_cast<int64_t>(sizeof(float))));
   row_of_.resize(static_cast<size_t>(expert_rows));
   weight_of_.resize(static_cast<size_t>(expert_rows));
   next_.resize(static_cast<size_t>(limits.experts) + 2);
@@ -70,9 +68,11 @@ void MatrixProducts::prepare(const OpsLimits& limits) {
   const int64_t floats = (2 * kMaxBlockRows + limits.rows) * kMaxBlockOutputs;
   thread_memory_.clear();
   for (int thread = 0; thread < pool_.threads(); ++thread) {
-    thread_memory_.push_back(
-        allocate(static_cast<int64_t>(kernel_bytes_) + floats * static_cast<int64_t>(sizeof(float))));
+    DI_ASSIGN_OR_RETURN(Buffer memory,
+                        allocate(static_cast<int64_t>(kernel_bytes_) + floats * static_cast<int64_t>(sizeof(float))));
+    thread_memory_.push_back(std::move(memory));
   }
+  return {};
 }
 
 MatrixProducts::Scratch MatrixProducts::scratch(int thread) {

@@ -21,7 +21,7 @@ class MatrixProducts {
   MatrixProducts(const ProductKernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
 
   // Allocates all scratch memory for steps within the limits.  A step beyond them is a programmer error.
-  void prepare(const OpsLimits& limits);
+  Status prepare(const OpsLimits& limits);
 
   void matmul(const Matmul& op);
   void grouped_matmul(const GroupedMatmul& op);

@@ -98,12 +98,13 @@ struct AttentionLayout {
 
 }  // namespace
 
-void Steps::prepare_attention(const OpsLimits& limits) {
+Status Steps::prepare_attention(const OpsLimits& limits) {
   DI_CHECK(limits.head_dim % 32 == 0 && limits.head_dim <= kMostHeadDim, "head_dim is a multiple of 32, at most 512");
   attention_keys_ = limits.window_size + std::max<int64_t>(limits.top_k, kMostBlockRows);
   attention_slots_ = pool_.threads();
   const AttentionLayout layout(limits.heads, limits.head_dim, attention_keys_, wide_attention_ != nullptr);
-  attention_ = Buffer::allocate(static_cast<uint64_t>(attention_slots_ * layout.bytes)).value();
+  DI_ASSIGN_OR_RETURN(attention_, Buffer::allocate(static_cast<uint64_t>(attention_slots_ * layout.bytes)));
+  return {};
 }
 
 const AttentionKernels& Steps::attention_kernels(int heads) const {

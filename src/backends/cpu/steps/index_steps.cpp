@@ -85,13 +85,14 @@ struct Steps::IndexScratch {
   }
 };
 
-void Steps::prepare_index(const OpsLimits& limits) {
+Status Steps::prepare_index(const OpsLimits& limits) {
   const int64_t heads = limits.index_heads, groups = kMostIndexDim / kIndexGroup;
   const int64_t query = heads * (kMostIndexDim + groups * 8 + 4);
   const int64_t best = 8 * (BestRows::capacity_for(limits.top_k) + BestRows::capacity_for(limits.candidate_blocks));
   index_bytes_ = round_up(kBlockRows * (query + best) + 8 * (limits.max_position / 64 + 2), 64);
-  index_ = Buffer::allocate(static_cast<uint64_t>(index_bytes_ * pool_.threads())).value();
+  DI_ASSIGN_OR_RETURN(index_, Buffer::allocate(static_cast<uint64_t>(index_bytes_ * pool_.threads())));
   selections_.resize(static_cast<size_t>(kBlockRows * pool_.threads()));
+  return {};
 }
 
 Steps::IndexScratch Steps::index_scratch(int64_t thread) {

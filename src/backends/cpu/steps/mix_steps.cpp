@@ -13,10 +13,12 @@ constexpr int64_t kBlockRows = 16;  // rows that share a chunk of fn while it li
 
 }  // namespace
 
-void Steps::prepare_mix(const OpsLimits& limits) {
+Status Steps::prepare_mix(const OpsLimits& limits) {
   mix_chunks_ = (kHyperCopies * limits.hidden + kMixChunk - 1) / kMixChunk;
   const int64_t rows = std::max<int64_t>(pool_.threads(), 2) * kBlockRows;
-  mix_partials_ = Buffer::allocate(static_cast<uint64_t>(rows * mix_chunks_ * kMixPartial) * sizeof(float)).value();
+  DI_ASSIGN_OR_RETURN(mix_partials_,
+                      Buffer::allocate(static_cast<uint64_t>(rows * mix_chunks_ * kMixPartial) * sizeof(float)));
+  return {};
 }
 
 void Steps::hyper_connection_mix(const HyperConnectionMix& op) {

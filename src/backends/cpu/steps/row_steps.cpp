@@ -27,13 +27,13 @@ const AttentionKernels* wide_attention_kernels(CpuIsa isa) {
   return isa == CpuIsa::kAmx ? &attention_kernels_amx() : nullptr;
 }
 
-void Steps::prepare(const OpsLimits& limits) {
+Status Steps::prepare(const OpsLimits& limits) {
   limits_ = limits;
   rotations_.prepare(limits.rows);
-  prepare_mix(limits);
-  prepare_attention(limits);
-  prepare_index(limits);
-  prepare_sample(limits);
+  DI_RETURN_IF_ERROR(prepare_mix(limits));
+  DI_RETURN_IF_ERROR(prepare_attention(limits));
+  DI_RETURN_IF_ERROR(prepare_index(limits));
+  return prepare_sample(limits);
 }
 
 void Steps::embed_tokens(const EmbedTokens& op) {

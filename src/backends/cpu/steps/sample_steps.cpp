@@ -64,12 +64,13 @@ struct Steps::SampleScratch {
   LogitOrderScratch order;
 };
 
-void Steps::prepare_sample(const OpsLimits& limits) {
+Status Steps::prepare_sample(const OpsLimits& limits) {
   DI_CHECK(limits.vocabulary <= int64_t{1} << 20, "the sampler takes at most 2^20 tokens");
   const int64_t bytes = round_up(limits.vocabulary, 16) * 20 + LogitOrderScratch::kBuckets * 8;
-  sample_ = Buffer::allocate(static_cast<uint64_t>(bytes * pool_.threads())).value();
+  DI_ASSIGN_OR_RETURN(sample_, Buffer::allocate(static_cast<uint64_t>(bytes * pool_.threads())));
   draws_.resize(static_cast<size_t>(pool_.threads() * (limits.vocabulary / kDrawTokens + 1)));
   requests_.resize(static_cast<size_t>(pool_.threads()));
+  return {};
 }
 
 Steps::SampleScratch Steps::sample_scratch(int thread) {

@@ -27,7 +27,7 @@ class Steps {
   Steps(ThreadPool& pool, const StepKernels& kernels, const AttentionKernels* wide_attention = nullptr)
       : pool_(pool), kernels_(kernels), wide_attention_(wide_attention) {}
 
-  void prepare(const OpsLimits& limits);
+  Status prepare(const OpsLimits& limits);
 
   void embed_tokens(const EmbedTokens& op);
   void rms_norm(const RmsNorm& op);
@@ -54,10 +54,10 @@ class Steps {
   struct IndexScratch;
   struct SampleScratch;
 
-  void prepare_mix(const OpsLimits& limits);
-  void prepare_attention(const OpsLimits& limits);
-  void prepare_index(const OpsLimits& limits);
-  void prepare_sample(const OpsLimits& limits);
+  Status prepare_mix(const OpsLimits& limits);
+  Status prepare_attention(const OpsLimits& limits);
+  Status prepare_index(const OpsLimits& limits);
+  Status prepare_sample(const OpsLimits& limits);
 
   const AttentionKernels& attention_kernels(int heads) const;
   AttentionRow attention_row(const SparseAttention& op, int64_t m, int64_t count, int64_t slot);
