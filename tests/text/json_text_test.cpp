@@ -128,7 +128,8 @@ TEST(JsonText, LargeObjectsKeepPlaceAndLastValue) {
   ASSERT_EQ(parsed->size(), static_cast<size_t>(kKeys));
   int i = 0;
   for (const auto& [key, value] : parsed->items()) {
-    if (key != "k" + std::to_string(i) || value != i + 1) FAIL() << key;
+    ASSERT_EQ(key.substr(1), std::to_string(i));
+    ASSERT_EQ(value, i + 1);
     ++i;
   }
 }
