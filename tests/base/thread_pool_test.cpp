@@ -96,7 +96,7 @@ TEST(ThreadPool, PoolsStartAndStopQuickly) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need the address space themselves
+#if !defined(DEEPINFER_SANITIZED)  // sanitizers need the address space themselves
 // Room for the stacks of a few threads only, as under a limit of a container.
 [[noreturn]] void run_with_little_room() {
   const rlimit limit{uint64_t{512} << 20, uint64_t{512} << 20};
