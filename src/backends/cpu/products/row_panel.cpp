@@ -2,6 +2,7 @@
 // once and meets up to kPanelRows rows.  A sum is kept as lanes from one run of columns to the next, so that its order
 // is that of the matrix-vector product: lane by lane, vector after vector along K, lanes added last.
 #include "backends/cpu/products/row_products.h"
+#include "backends/cpu/products/row_reader.h"
 
 namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 namespace {
@@ -12,10 +13,6 @@ constexpr int64_t kPanelRows = 48;
 constexpr int kMaxRows = kWidth == 16 ? 4 : 3;  // register tile: kMaxRows x kOutputs sums, kMaxRows x's, one weight
 constexpr int kOutputs = 4;
 static_assert(kPanelColumns % kFp4Step == 0 && kPanelColumns % kFp8Step == 0);
-
-DI_LANE void prefetch(const uint8_t* p) {
-  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
-}
 
 template <int kCount>
 DI_LANE void store_all(const Vec* v, float* to) {
@@ -53,14 +50,6 @@ void decode_fp4_row(const uint8_t* w, const uint8_t* scale, int64_t begin, int64
   }
 }
 
-void widen_columns(const uint16_t* w, int64_t begin, int64_t end, float* to) {
-  Vec v[2];
-  for (int64_t i = begin; i < end; i += 2 * kWidth, to += 2 * kWidth) {
-    widen_pairs(w + i, v);
-    store_all<2>(v, to);
-  }
-}
-
 void decode_weight_row(const WeightBlock& weight, int64_t n, int64_t begin, int64_t end, float* to) {
   const int64_t k = weight.k;
   switch (weight.format) {
@@ -69,7 +58,7 @@ void decode_weight_row(const WeightBlock& weight, int64_t n, int64_t begin, int6
     case WeightFormat::kFp4:
       return decode_fp4_row(weight.data + n * k / 2, weight.scale + n * (k / 32), begin, end, to);
     case WeightFormat::kBf16:
-      return widen_columns(reinterpret_cast<const uint16_t*>(weight.data) + n * k, begin, end, to);
+      return widen_row(reinterpret_cast<const uint16_t*>(weight.data) + n * k + begin, end - begin, to);
   }
 }
 
@@ -170,7 +159,7 @@ void multiply_panel(const WeightBlock& weight, const uint16_t* packed, int64_t r
         for (int64_t i = 0; i < outputs; ++i)
           decode_weight_row(weight, n + i, begin, weight_end, w + i * kPanelColumns);
         for (int64_t i = 0; i < count; ++i)
-          widen_columns(packed + (m + i) * columns, begin, end, x + i * kPanelColumns);
+          widen_row(packed + (m + i) * columns + begin, end - begin, x + i * kPanelColumns);
         const Run run{.columns = end - begin, .first = begin == 0, .last = end == columns, .stride = stride};
         panel_product(run, count, outputs, w, x, lanes, out + m * stride + n);
       }
