@@ -28,7 +28,7 @@ void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
 }
 
-void futex_wake_all(std::atomic<uint32_t>& word) {
+void futex_wake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
@@ -57,72 +57,109 @@ void pin_to(int cpu) {
 
 }  // namespace
 
-// One step: the caller publishes `remaining` tasks in ticket; whoever lowers it by one owns the task of that rank.  The
-// count lives in the ticket itself, so a worker that comes late to a step either takes a task of the current step or
-// none: body and tasks are read only by the owner of an unfinished task, during which the caller cannot replace them.
+// A step: the caller gives each participant a range of tasks.  Its owner takes tasks from the front, threads without
+// work take them from the back.  Who shortens a range owns the task: body and the count of unfinished tasks are touched
+// by owners of unfinished tasks only, during which the caller cannot replace them.  So a worker that comes late to a
+// step either takes a task of the current one or none, whatever it saw before.
 struct ThreadPool::State {
-  alignas(64) std::atomic<uint32_t> remaining{0};
+  // Tasks [begin, end) of one thread, both in one word.
+  struct Range {
+    uint32_t begin, end;
+    bool empty() const { return begin == end; }
+    uint64_t word() const { return uint64_t{end} << 32 | begin; }
+    static Range of(uint64_t word) { return {static_cast<uint32_t>(word), static_cast<uint32_t>(word >> 32)}; }
+  };
+  // What one thread waits for: a cache line of its own.
+  struct alignas(64) Member {
+    std::atomic<uint64_t> range{0};
+    std::atomic<uint32_t> sleeps{0};  // futex of a worker
+  };
+
   alignas(64) std::atomic<uint32_t> unfinished{0};  // futex of the caller
   std::atomic<bool> caller_sleeps{false};
-  alignas(64) std::atomic<uint32_t> step{0};  // futex of the workers
-  std::atomic<int> sleepers{0};
+  alignas(64) std::atomic<int> sleepers{0};
   std::atomic<bool> stop{false};
-  alignas(64) std::atomic<const Body*> body{nullptr};
-  std::atomic<uint32_t> tasks{0};
+  std::atomic<const Body*> body{nullptr};
+  std::atomic<int> threads{1};  // that have started
+  std::vector<Member> members;
 
   std::chrono::microseconds spin_time{0};
   std::vector<std::thread> workers;
 
-  // Runs tasks until none is left to take.
-  void drain(int thread) {
-    uint32_t finished = 0;
-    uint32_t left = remaining.load(std::memory_order_acquire);
-    while (left != 0) {
-      if (!remaining.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel, std::memory_order_acquire))
-        continue;
-      const uint32_t count = tasks.load(std::memory_order_relaxed);
-      (*body.load(std::memory_order_relaxed))(count - left, thread);
-      ++finished;
-      left = remaining.load(std::memory_order_acquire);
+  explicit State(int count) : members(static_cast<size_t>(count)) {}
+
+  // Takes a task of a member's range: the first one for its owner, the last one for others.
+  bool take(Member& member, bool owner, uint32_t& task) {
+    uint64_t word = member.range.load(std::memory_order_acquire);
+    while (true) {
+      Range range = Range::of(word);
+      if (range.empty()) return false;
+      task = owner ? range.begin++ : --range.end;
+      if (member.range.compare_exchange_weak(word, range.word(), std::memory_order_acq_rel, std::memory_order_acquire))
+        return true;
     }
+  }
+
+  void drain_range(Member& member, int thread, bool owner) {
+    uint32_t finished = 0;
+    for (uint32_t task; take(member, owner, task); ++finished) (*body.load(std::memory_order_relaxed))(task, thread);
     if (finished == 0) return;
     // seq_cst pairs with the caller's store of caller_sleeps: one of the two sees the other.
     if (unfinished.fetch_sub(finished, std::memory_order_seq_cst) == finished &&
         caller_sleeps.load(std::memory_order_seq_cst)) {
-      futex_wake_all(unfinished);
+      futex_wake(unfinished);
+    }
+  }
+
+  // Runs the thread's own tasks, then those that others have not come to; neighbours first, they share a node.
+  void drain(int thread) {
+    drain_range(members[static_cast<size_t>(thread)], thread, true);
+    const int count = threads.load(std::memory_order_relaxed);
+    for (int i = 1; i < count; ++i) {
+      drain_range(members[static_cast<size_t>((thread + i) % count)], thread, false);
     }
   }
 
   void work(int thread, int cpu) {
     if (cpu >= 0) pin_to(cpu);
+    Member& own = members[static_cast<size_t>(thread)];
     while (true) {
-      const bool ready = spin(spin_time, [&] {
-        return remaining.load(std::memory_order_relaxed) != 0 || stop.load(std::memory_order_relaxed);
-      });
-      if (!ready) {
-        const uint32_t seen = step.load(std::memory_order_seq_cst);
-        sleepers.fetch_add(1, std::memory_order_seq_cst);
-        if (remaining.load(std::memory_order_seq_cst) == 0 && !stop.load(std::memory_order_seq_cst)) {
-          futex_wait(step, seen);
-        }
-        sleepers.fetch_sub(1, std::memory_order_seq_cst);
+      const auto ready = [&] {
+        return !Range::of(own.range.load(std::memory_order_relaxed)).empty() || stop.load(std::memory_order_relaxed);
+      };
+      if (!spin(spin_time, ready)) {
+        own.sleeps.store(1, std::memory_order_relaxed);
+        // Of this and the caller's exchange in wake() the later one sees what the other side wrote before its own.
+        sleepers.fetch_add(1, std::memory_order_acq_rel);
+        while (!ready() && own.sleeps.load(std::memory_order_acquire) != 0) futex_wait(own.sleeps, 1);
+        own.sleeps.store(0, std::memory_order_relaxed);
+        sleepers.fetch_sub(1, std::memory_order_relaxed);
       }
       if (stop.load(std::memory_order_acquire)) return;
       drain(thread);
     }
   }
 
-  void wake_workers() {
-    step.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(step);
+  // Wakes those of the threads [1, count) that sleep; they have been given what they are to see.
+  void wake(int count) {
+    if (sleepers.fetch_add(0, std::memory_order_acq_rel) == 0) return;
+    for (int thread = 1; thread < count; ++thread) {
+      Member& member = members[static_cast<size_t>(thread)];
+      if (member.sleeps.exchange(0, std::memory_order_acq_rel) != 0) futex_wake(member.sleeps);
+    }
   }
 
   void run(uint32_t count, const Body& task_body) {
     body.store(&task_body, std::memory_order_relaxed);
-    tasks.store(count, std::memory_order_relaxed);
     unfinished.store(count, std::memory_order_relaxed);
-    remaining.store(count, std::memory_order_seq_cst);
-    wake_workers();
+    const auto participants = static_cast<uint32_t>(std::min<uint64_t>(workers.size() + 1, count));
+    const uint32_t share = count / participants, more = count % participants;  // the first `more` threads get one more
+    for (uint32_t thread = participants; thread-- > 0;) {
+      const uint32_t begin = thread * share + std::min(thread, more);
+      const Range range{begin, begin + share + (thread < more ? 1 : 0)};
+      members[thread].range.store(range.word(), std::memory_order_release);
+    }
+    wake(static_cast<int>(participants));
     drain(0);
     const auto done = [&] { return unfinished.load(std::memory_order_acquire) == 0; };
     if (spin(spin_time, done)) return;
@@ -135,12 +172,15 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(const ThreadPoolOptions& options) : state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(const ThreadPoolOptions& options) {
+  constexpr int kOwnCoreSpin = 300, kSharedCoreSpin = 20;  // microseconds
   const CpuTopology topology = read_topology();
   const int threads = options.threads > 0 ? options.threads : topology.usable_threads();
+  state_ = std::make_unique<State>(threads);
   // The caller keeps its own mask; workers take the cores behind the first.
   const bool pin = options.pin && topology.one_thread_per_core(threads);
-  state_->spin_time = std::chrono::microseconds(std::max(options.spin_microseconds, 0));
+  const int spin = threads <= topology.usable_threads() ? kOwnCoreSpin : kSharedCoreSpin;
+  state_->spin_time = std::chrono::microseconds(options.spin_microseconds >= 0 ? options.spin_microseconds : spin);
   state_->workers.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) {
     const int cpu = pin ? topology.cores[thread].cpu : -1;
@@ -150,11 +190,12 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options) : state_(std::make_uniq
       break;
     }
   }
+  state_->threads.store(static_cast<int>(state_->workers.size()) + 1, std::memory_order_relaxed);
 }
 
 ThreadPool::~ThreadPool() {
   state_->stop.store(true, std::memory_order_seq_cst);
-  state_->wake_workers();
+  state_->wake(threads());
   for (std::thread& worker : state_->workers) worker.join();
 }
 

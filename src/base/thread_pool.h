@@ -1,5 +1,5 @@
 // ThreadPool: fork-join parallelism of one step's operations.  Owned by a backend; called from one thread at a time.
-// No locks and no allocation in parallel_for; idle workers spin briefly, then sleep.
+// No locks and no allocation in parallel_for; idle workers spin for a while, then sleep.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 namespace deepinfer {
 
 struct ThreadPoolOptions {
-  int threads = 0;            // the calling thread included; 0: one per physical core this process may use
-  bool pin = true;            // bind each worker to a core of the caller's mask, where the threads take every core
-  int spin_microseconds = 50; // how long an idle worker spins before it sleeps
+  int threads = 0;             // the calling thread included; 0: one per physical core this process may use
+  bool pin = true;             // bind each worker to a core of the caller's mask, where the threads take every core
+  int spin_microseconds = -1;  // how long an idle thread spins before it sleeps; -1: longer than the pauses between the
+                               // operations of a step where each thread has a core, shortly where threads share cores
 };
 
 class ThreadPool {
@@ -27,8 +28,9 @@ class ThreadPool {
   int threads() const;
 
   // Calls body(task, thread) for every task in [0, tasks), each exactly once, and returns when all are done.
-  // thread is in [0, threads()); tasks are handed out dynamically, so a result must not depend on the thread.
-  // body must not throw and must not call parallel_for.
+  // thread is in [0, threads()).  Consecutive tasks begin with one thread, the same one in every call with as many
+  // tasks; threads that are done early take over tasks of others, so a result must not depend on the thread.  Fewer
+  // tasks than threads leave the other threads alone.  body must not throw and must not call parallel_for.
   void parallel_for(int64_t tasks, FunctionRef<void(int64_t task, int thread)> body);
 
  private:

@@ -82,6 +82,34 @@ TEST(ThreadPool, CallerWaitsForTheLastTask) {
   }
 }
 
+// Tasks of a thread that is late or slow are done by the others.
+TEST(ThreadPool, ThreadsTakeOverTasksOfASlowOne) {
+  constexpr int64_t kTasks = 40;
+  for (int threads : {2, 7}) {
+    ThreadPool pool(with_threads(threads));
+    std::vector<int> runs(kTasks, 0);
+    std::atomic<int64_t> done{0};
+    pool.parallel_for(kTasks, [&](int64_t task, int) {
+      // Whoever gets the first task keeps it until all others are done, its own later ones too.
+      while (task == 0 && done != kTasks - 1) std::this_thread::yield();
+      ++runs[task];
+      ++done;
+    });
+    EXPECT_EQ(runs, std::vector<int>(kTasks, 1)) << threads;
+  }
+}
+
+// Fewer tasks than threads: only as many threads take part, or those that are still awake for them.
+TEST(ThreadPool, FewTasksBesideManyThreads) {
+  ThreadPool pool(with_threads(16, 0));
+  for (int step = 0; step < 300; ++step) {
+    const int64_t tasks = 2 + step % 17;
+    std::atomic<int64_t> sum{0};
+    pool.parallel_for(tasks, [&](int64_t task, int) { sum += task; });
+    EXPECT_EQ(sum, tasks * (tasks - 1) / 2);
+  }
+}
+
 TEST(ThreadPool, DefaultIsAtLeastOneThread) {
   ThreadPool pool;
   EXPECT_GE(pool.threads(), 1);
