@@ -4,9 +4,17 @@
 #include <algorithm>
 
 #include "backends/cpu/products/products.h"
+#include "backends/cpu/steps/row_tasks.h"
 #include "base/check.h"
 
 namespace deepinfer::cpu {
+namespace {
+
+int64_t output_bytes(const LinearWeight& weight) {
+  return weight.bytes() / weight.n;
+}
+
+}  // namespace
 
 void MatrixProducts::mixture_of_experts(const MixtureOfExperts& op) {
   const int64_t rows = op.x.rows, expert_rows = rows * (op.expert.columns + 1);
@@ -37,7 +45,7 @@ void MatrixProducts::group_by_expert(const MixtureOfExperts& op) {
   experts_.clear();
   for (int32_t e = 0; e < op.expert_count; ++e) {
     const int64_t first = next_[e], count = next_[e + 1];
-    if (count > 0) experts_.push_back({&op.experts[e], first, count});
+    if (count > 0) experts_.push_back({&op.experts[e], first, count, first});
     next_[e + 1] += first;
   }
   for (int64_t m = 0; m < rows; ++m) {
@@ -49,7 +57,7 @@ void MatrixProducts::group_by_expert(const MixtureOfExperts& op) {
   }
   if (!op.shared.w1.empty()) {
     const int64_t first = rows * top_k;
-    experts_.push_back({&op.shared, first, rows});
+    experts_.push_back({&op.shared, first, rows, first});
     for (int64_t m = 0; m < rows; ++m) {
       row_of_[first + m] = m;
       weight_of_[first + m] = 1;
@@ -72,22 +80,30 @@ void MatrixProducts::split_rows(int64_t block_rows) {
   }
 }
 
-uint16_t* MatrixProducts::packed_rows(const RowBlock& block, const LinearWeight& weight) {
+// Of a block whose expert's packed rows begin at `first`.
+uint16_t* MatrixProducts::packed_rows(const RowBlock& block, const LinearWeight& weight, int64_t first) {
   // An expert's rows start where no format's padding lets them overlap their neighbours'.
   const int64_t widest = std::max({kernels_.packed_columns(WeightFormat::kFp8, weight.k),
                                    kernels_.packed_columns(WeightFormat::kFp4, weight.k),
                                    kernels_.packed_columns(WeightFormat::kBf16, weight.k)});
-  return packed_.as<uint16_t>() + block.expert->first * widest + block.first * packed_columns(weight);
+  return packed_.as<uint16_t>() + first * widest + block.first * packed_columns(weight);
 }
 
 void MatrixProducts::pack_inputs(const MixtureOfExperts& op) {
+  // A single row is the input of all experts: packed once a format.
+  for (size_t e = 1; op.x.rows == 1 && e < experts_.size(); ++e) {
+    const ExpertRows& before = experts_[e - 1];
+    if (before.weights->w1.format == experts_[e].weights->w1.format) experts_[e].packed_first = before.packed_first;
+  }
   split_rows(kTileRows);
-  pool_.parallel_for(static_cast<int64_t>(row_blocks_.size()), [&](int64_t task, int) {
+  const int64_t row_work = std::min<int64_t>(op.x.rows, kTileRows) * op.x.columns;
+  for_each_row(pool_, static_cast<int64_t>(row_blocks_.size()), row_work, [&](int64_t task, int) {
     const RowBlock& block = row_blocks_[static_cast<size_t>(task)];
+    if (block.expert->packed_first != block.expert->first) return;
     const bf16* rows[kTileRows];
     for (int64_t i = 0; i < block.count; ++i) rows[i] = op.x.row(row_of_[block.expert->first + block.first + i]);
     const LinearWeight& weight = block.expert->weights->w1;
-    pack_tile(weight, rows, static_cast<int>(block.count), packed_rows(block, weight));
+    pack_tile(weight, rows, static_cast<int>(block.count), packed_rows(block, weight, block.expert->packed_first));
   });
 }
 
@@ -97,7 +113,9 @@ void MatrixProducts::expert_hidden_rows(const MixtureOfExperts& op) {
   const int64_t row_blocks = static_cast<int64_t>(row_blocks_.size());
   const int64_t average_rows =
       std::max<int64_t>(1, op.x.rows * (op.expert.columns + 1) / std::max<int64_t>(1, row_blocks));
-  const int64_t outputs = blocks_of(average_rows, f, row_blocks).outputs;
+  const int64_t outputs = op.x.rows <= kTileRows && f > 0
+                              ? few_row_outputs(f, 2 * output_bytes(experts_[0].weights->w1), row_blocks)
+                              : blocks_of(average_rows, f, row_blocks).outputs;
   const int64_t output_blocks = (f + outputs - 1) / outputs;
   auto* hidden = hidden_.as<uint16_t>();
   pool_.parallel_for(row_blocks * output_blocks, [&](int64_t task, int thread) {
@@ -105,7 +123,7 @@ void MatrixProducts::expert_hidden_rows(const MixtureOfExperts& op) {
     const ExpertWeights& weights = *block.expert->weights;
     const int64_t first = task % output_blocks * outputs, count = std::min(outputs, f - first);
     const Scratch own = scratch(thread);
-    const uint16_t* packed = packed_rows(block, weights.w1);
+    const uint16_t* packed = packed_rows(block, weights.w1, block.expert->packed_first);
     kernels_.multiply(weight_block(weights.w1, first, count), packed, block.count, own.out, count, own.kernel);
     kernels_.multiply(weight_block(weights.w3, first, count), packed, block.count, own.out2, count, own.kernel);
     for (int64_t i = 0; i < block.count; ++i) {
@@ -119,27 +137,31 @@ void MatrixProducts::expert_hidden_rows(const MixtureOfExperts& op) {
 void MatrixProducts::pack_hidden_rows() {
   split_rows(kTileRows);
   const auto* hidden = hidden_.as<bf16>();
-  pool_.parallel_for(static_cast<int64_t>(row_blocks_.size()), [&](int64_t task, int) {
+  int64_t row_work = 0;
+  for (const RowBlock& block : row_blocks_) row_work = std::max(row_work, block.count * block.expert->weights->w2.k);
+  for_each_row(pool_, static_cast<int64_t>(row_blocks_.size()), row_work, [&](int64_t task, int) {
     const RowBlock& block = row_blocks_[static_cast<size_t>(task)];
     const LinearWeight& weight = block.expert->weights->w2;
     const bf16* rows[kTileRows];
     for (int64_t i = 0; i < block.count; ++i) rows[i] = hidden + (block.expert->first + block.first + i) * weight.k;
-    pack_tile(weight, rows, static_cast<int>(block.count), packed_rows(block, weight));
+    pack_tile(weight, rows, static_cast<int>(block.count), packed_rows(block, weight, block.expert->first));
   });
 }
 
 void MatrixProducts::add_expert_outputs(const MixtureOfExperts& op) {
   split_rows(kMaxBlockRows);
   const int64_t d = op.y.columns;
-  const int64_t outputs = blocks_of(op.y.rows, d, 1).outputs;
+  int64_t bytes = 1;  // of one output's weights in all experts
+  for (const RowBlock& block : row_blocks_) bytes += output_bytes(block.expert->weights->w2);
+  const int64_t outputs = op.y.rows <= kTileRows ? few_row_outputs(d, bytes, 1) : blocks_of(op.y.rows, d, 1).outputs;
   pool_.parallel_for((d + outputs - 1) / outputs, [&](int64_t task, int thread) {
     const int64_t first = task * outputs, count = std::min(outputs, d - first);
     const Scratch own = scratch(thread);
     std::fill_n(own.sum, op.y.rows * count, 0.0f);
     for (const RowBlock& block : row_blocks_) {
       const LinearWeight& w2 = block.expert->weights->w2;
-      kernels_.multiply(weight_block(w2, first, count), packed_rows(block, w2), block.count, own.out, count,
-                        own.kernel);
+      kernels_.multiply(weight_block(w2, first, count), packed_rows(block, w2, block.expert->first), block.count,
+                        own.out, count, own.kernel);
       for (int64_t i = 0; i < block.count; ++i) {
         const int64_t row = row_of_[block.expert->first + block.first + i];
         kernels_.add_rounded(own.out + i * count, count, own.sum + row * count);

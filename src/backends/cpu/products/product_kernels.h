@@ -20,7 +20,7 @@ inline constexpr int kTileRows = 16;
 inline constexpr int64_t kMaxBlockRows = 256;
 inline constexpr int64_t kMaxBlockOutputs = 256;
 
-// Consecutive rows of a weight; for FP8 the first is a multiple of 32.
+// Consecutive rows of a weight; for FP8 they begin at a multiple of 32 or lie between two of them.
 struct WeightBlock {
   WeightFormat format;
   const uint8_t* data;   // of the first row

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/steps/row_tasks.h"
 #include "base/check.h"
 
 namespace deepinfer::cpu {
@@ -85,9 +86,12 @@ MatrixProducts::Scratch MatrixProducts::scratch(int thread) {
 }
 
 WeightBlock MatrixProducts::weight_block(const LinearWeight& weight, int64_t first, int64_t outputs) {
-  const LinearWeight part = weight.rows(first, outputs);
+  // FP8: a block inside a row of scale tiles takes that row's scales.
+  const int64_t inside = weight.format == LinearWeight::Format::kFp8 ? first % kScaleTile : 0;
+  DI_CHECK(inside + outputs <= kScaleTile || inside == 0, "an FP8 block begins at a scale tile or lies in one");
+  const LinearWeight part = weight.rows(first - inside, inside + outputs);
   return {.format = kernel_format(weight),
-          .data = static_cast<const uint8_t*>(part.data),
+          .data = static_cast<const uint8_t*>(part.data) + inside * weight.k,
           .scale = part.scale,
           .k = weight.k,
           .outputs = outputs};
@@ -119,6 +123,20 @@ MatrixProducts::Blocks MatrixProducts::choose_blocks(int64_t rows, int64_t outpu
   return best;
 }
 
+int64_t MatrixProducts::few_row_outputs(int64_t outputs, int64_t output_bytes, int64_t products) const {
+  constexpr int64_t kLeastBytes = int64_t{64} << 10;  // a task reads them in some microseconds, a hand-off takes one
+  constexpr int64_t kManyTasks = 32, kFewTasks = 4;   // of a thread
+  const auto tasks = [&](int64_t block) { return products * divide_up(outputs, block); };
+  const int64_t least = std::min(round_up(divide_up(kLeastBytes, output_bytes), kScaleTile), kMaxBlockOutputs);
+  int64_t block = kMaxBlockOutputs;
+  while (block > least && tasks(block) < kManyTasks * pool_.threads()) block -= kScaleTile;
+  while (block <= kScaleTile && block > 8 && tasks(block) < kFewTasks * pool_.threads() &&
+         block / 2 * output_bytes >= kLeastBytes) {
+    block /= 2;
+  }
+  return block;
+}
+
 void MatrixProducts::pack_tile(const LinearWeight& weight, const bf16* const* rows, int count, uint16_t* tile) const {
   const uint16_t* bits[kTileRows];
   for (int i = 0; i < count; ++i) bits[i] = reinterpret_cast<const uint16_t*>(rows[i]);
@@ -141,7 +159,7 @@ void MatrixProducts::grouped_matmul(const GroupedMatmul& op) {
 }
 
 void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weight, int64_t groups, MatrixView<bf16> y,
-                              MatrixView<float> y32) {
+                              MatrixView<float> y32, void (*finish)(float* y, int64_t count)) {
   DI_CHECK(x.columns == weight.k * groups, "the width of x is the weight's k times the groups");
   DI_CHECK(weight.k % kScaleTile == 0, "k is a multiple of 32");
   if (x.rows == 0) return;
@@ -152,7 +170,7 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
   auto* packed = packed_.as<uint16_t>();
 
   const int64_t tiles = divide_up(x.rows, kTileRows);
-  pool_.parallel_for(tiles * groups, [&](int64_t task, int) {
+  for_each_row(pool_, tiles * groups, std::min<int64_t>(x.rows, kTileRows) * weight.k, [&](int64_t task, int) {
     const int64_t group = task / tiles, first = task % tiles * kTileRows;
     const int count = static_cast<int>(std::min<int64_t>(kTileRows, x.rows - first));
     const bf16* rows[kTileRows];
@@ -161,7 +179,12 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
   });
 
   const int64_t outputs = weight.n / groups;
-  const Blocks block = choose_blocks(x.rows, outputs, groups);
+  Blocks block{x.rows, 0, 0};
+  if (x.rows <= kTileRows) {
+    block.outputs = few_row_outputs(outputs, weight.bytes() / weight.n, groups);
+  } else {
+    block = choose_blocks(x.rows, outputs, groups);
+  }
   const int64_t row_blocks = divide_up(x.rows, block.rows);
   const int64_t blocks = divide_up(outputs, block.outputs);
   pool_.parallel_for(groups * blocks * row_blocks, [&](int64_t task, int thread) {
@@ -177,7 +200,10 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
     const int64_t stride = y32.data != nullptr ? y32.stride : count;
     kernels_.multiply(weight_block(weight, first, count), packed + group * group_size + row * columns, rows, out,
                       stride, own.kernel);
-    if (y32.data != nullptr) return;
+    if (y32.data != nullptr) {
+      for (int64_t m = 0; m < rows && finish != nullptr; ++m) finish(out + m * stride, count);
+      return;
+    }
     for (int64_t m = 0; m < rows; ++m) {
       kernels_.round_row(out + m * stride, count, reinterpret_cast<uint16_t*>(y.row(row + m) + first));
     }

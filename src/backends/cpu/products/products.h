@@ -41,6 +41,7 @@ class MatrixProducts {
     const ExpertWeights* weights;
     int64_t first;
     int64_t count;
+    int64_t packed_first;  // where its packed input begins: first, or that of an expert with the same input
   };
   // Rows [first, first + count) of one entry of experts_.
   struct RowBlock {
@@ -60,14 +61,18 @@ class MatrixProducts {
   // Blocks of block_rows rows; tasks: how many such products there are side by side.
   Blocks blocks_of(int64_t block_rows, int64_t outputs, int64_t tasks) const;
   Blocks choose_blocks(int64_t rows, int64_t outputs, int64_t tasks) const;
+  // Outputs of a task where so few rows meet the weights that reading or decoding these is most of the work.
+  // output_bytes: of an output's weights; products: how many products of this many outputs there are side by side.
+  int64_t few_row_outputs(int64_t outputs, int64_t output_bytes, int64_t products) const;
   void pack_tile(const LinearWeight& weight, const bf16* const* rows, int count, uint16_t* tile) const;
-  // Group g of the columns of x meets rows [g n/groups, (g+1) n/groups) of the weight.
+  // Group g of the columns of x meets rows [g n/groups, (g+1) n/groups) of the weight.  finish, if there is one, is
+  // called on pieces of y32.
   void multiply(MatrixView<const bf16> x, const LinearWeight& weight, int64_t groups, MatrixView<bf16> y,
-                MatrixView<float> y32);
+                MatrixView<float> y32, void (*finish)(float* y, int64_t count) = nullptr);
 
   void group_by_expert(const MixtureOfExperts& op);
   void split_rows(int64_t block_rows);
-  uint16_t* packed_rows(const RowBlock& block, const LinearWeight& weight);
+  uint16_t* packed_rows(const RowBlock& block, const LinearWeight& weight, int64_t first);
   void pack_inputs(const MixtureOfExperts& op);
   void expert_hidden_rows(const MixtureOfExperts& op);
   void pack_hidden_rows();

@@ -1,14 +1,19 @@
-// Routing: the gate's logits are a matrix product; scores and the choice of experts are per row.
+// Routing: the gate's logits are a matrix product whose tasks go on to the scores; the choice of experts is per row.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "backends/cpu/products/products.h"
+#include "backends/cpu/steps/row_tasks.h"
 #include "base/check.h"
 #include "ops/reference/activation.h"
 
 namespace deepinfer::cpu {
 namespace {
+
+void scores_of_logits(float* s, int64_t count) {
+  for (int64_t e = 0; e < count; ++e) s[e] = std::sqrt(reference::softplus(s[e]));
+}
 
 // Inserts an expert into the list of the best so far (largest first; equal scores: lower id first).
 void insert(float* best, int32_t* id, int64_t& count, int64_t top_k, float score, int32_t expert) {
@@ -32,15 +37,14 @@ void MatrixProducts::route(const Route& op) {
   DI_CHECK(static_cast<uint64_t>(rows * experts) * sizeof(float) <= scores_.size(),
            "routing is beyond the limits of prepare()");
   const MatrixView<float> scores(scores_.as<float>(), rows, experts);
-  matmul({.x = op.x, .weight = op.gate, .y = {}, .y32 = scores});
-  pool_.parallel_for(rows, [&](int64_t m, int) {
-    float* score = scores.row(m);
+  multiply(op.x, op.gate, 1, {}, scores, scores_of_logits);
+  for_each_row(pool_, rows, 4 * experts, [&](int64_t m, int) {
+    const float* score = scores.row(m);
     int32_t* chosen = op.expert.row(m);
     const float* bias = op.image != nullptr && op.image[m] != 0 ? op.bias_image : op.bias;
     float best[kMaxTopK];
     int64_t count = 0;
     for (int64_t e = 0; e < experts; ++e) {
-      score[e] = std::sqrt(reference::softplus(score[e]));
       const float biased = score[e] + bias[e];
       insert(best, chosen, count, top_k, std::isnan(biased) ? -std::numeric_limits<float>::infinity() : biased,
              static_cast<int32_t>(e));
