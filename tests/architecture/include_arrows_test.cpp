@@ -24,7 +24,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"backends", {"ops", "tensor", "base"}},
     {"models", {"ops", "tensor", "base"}},
     {"text", {"base"}},
-    {"engine", {"models", "text", "ops", "tensor", "base"}},
+    {"scheduling", {"base"}},
+    {"engine", {"models", "text", "scheduling", "ops", "tensor", "base"}},
 };
 
 struct Include {

@@ -1,0 +1,89 @@
+// CacheCoordinator: blocks, snapshots and state slots of the running sequences.  All cache groups move together: a
+// sequence has a block for all of them or none.  Owned by the scheduler.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "scheduling/cache/block_pool.h"
+#include "scheduling/cache/prefix_index.h"
+#include "scheduling/cache/snapshot.h"
+
+namespace deepinfer {
+
+struct CacheGeometry {
+  int64_t blocks = 0;              // of the pool
+  int64_t tokens_per_block = 128;
+  int64_t full_snapshot_blocks = 0;   // blocks that hold a full snapshot; 0: snapshots are not kept, nothing is shared
+  int64_t early_snapshot_blocks = 0;  // 0: none are kept
+  int64_t early_interval = 4096;      // tokens between early snapshots of a prompt; a multiple of tokens_per_block
+  int state_slots = 1;
+};
+
+// What a running sequence owns.  Move-only; must be given back to its coordinator.
+class SequenceBlocks {
+ public:
+  SequenceBlocks() = default;
+  SequenceBlocks(SequenceBlocks&&) = default;
+  SequenceBlocks& operator=(SequenceBlocks&&) = default;
+
+  std::span<const BlockId> table() const { return table_; }
+  int state_slot() const { return state_slot_; }
+
+ private:
+  friend class CacheCoordinator;
+  std::vector<BlockId> table_;  // one holder of each
+  int state_slot_ = -1;
+};
+
+// A place for a snapshot that is being written or read.
+struct SnapshotPlace {
+  SnapshotInfo info;
+  std::vector<BlockId> blocks;  // held
+};
+
+class CacheCoordinator {
+ public:
+  CacheCoordinator(const CacheGeometry& geometry, const SnapshotRule& rule, ChainHash hash = chain_hash);
+
+  const CacheGeometry& geometry() const { return geometry_; }
+  int64_t blocks_for(int64_t tokens) const;  // rounded up
+  // Whether a sequence of this many tokens fits when nothing else runs.
+  bool can_ever_fit(int64_t tokens) const;
+
+  struct Admitted {
+    SequenceBlocks blocks;
+    std::optional<SnapshotPlace> restore;  // give back with release_snapshot() when it has been copied
+  };
+  // Blocks for `tokens` tokens and a state slot, starting from the longest usable prefix of `known`.  Evicts what it must; nothing
+  // changes when it does not fit beside `reserve` blocks that stay free or idle.
+  std::optional<Admitted> admit(uint64_t salt, std::span<const int32_t> known, int64_t tokens, int64_t logits_from,
+                                bool reuse, int64_t reserve);
+  // Makes a sequence's table reach `tokens`; false and nothing changed when there is no room.
+  bool extend(SequenceBlocks& sequence, int64_t tokens);
+  void release(SequenceBlocks&& sequence);
+
+  // Room for a snapshot; none is a reason to go on without.
+  std::optional<SnapshotPlace> place_snapshot(const SnapshotInfo& info);
+  void release_snapshot(SnapshotPlace&& place);
+  // The records below place.info.position and the snapshot are written: others may use them.
+  void publish(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence, SnapshotPlace&& place);
+
+  int64_t available_blocks() const { return pool_.free() + pool_.idle(); }
+  int64_t held_blocks() const { return pool_.size() - available_blocks(); }
+  int64_t cached_snapshots() const { return index_.snapshots(); }
+  int free_state_slots() const { return static_cast<int>(free_slots_.size()); }
+  void clear_cache() { index_.clear(); }
+  void check_integrity() const;
+
+ private:
+  CacheGeometry geometry_;
+  const SnapshotRule& rule_;
+  BlockPool pool_;
+  PrefixIndex index_;
+  std::vector<int> free_slots_;
+};
+
+}  // namespace deepinfer
