@@ -1,61 +1,10 @@
 // Memory is planned when the model opens: a step and a draft allocate nothing.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "backends/cpu_backends.h"
+#include "base/allocation_count.h"
 #include "models/golden_prompts.h"
 #include "models/model_run.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes, alignof(std::max_align_t));
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
 
 namespace deepinfer {
 namespace {
@@ -71,14 +20,14 @@ TEST(Allocation, StepsAndDraftsAllocateNothing) {
       const int64_t logits_from = static_cast<int64_t>(at) + count - std::min<int64_t>(count, 6);
       const StepSequence step = run.part(std::span(ids).subspan(at, rows), logits_from);
       at += rows;
-      const int64_t before = allocations.load();
+      const int64_t before = allocation_count();
       loaded.model().forward({&step, 1});
-      EXPECT_EQ(allocations.load() - before, 0) << rows << " rows on " << to_string(isa);
+      EXPECT_EQ(allocation_count() - before, 0) << rows << " rows on " << to_string(isa);
     }
     const DraftSequence request = run.draft_part(5, 5);
-    const int64_t before = allocations.load();
+    const int64_t before = allocation_count();
     loaded.model().draft({&request, 1});
-    EXPECT_EQ(allocations.load() - before, 0) << "a draft on " << to_string(isa);
+    EXPECT_EQ(allocation_count() - before, 0) << "a draft on " << to_string(isa);
   }
 }
 
