@@ -1,8 +1,11 @@
 #include "tensor/checkpoint.h"
 
 #include <filesystem>
+#include <span>
 #include <system_error>
 
+#include "base/bounded_file.h"
+#include "base/out_of_memory.h"
 #include "tensor/checkpoint_index.h"
 #include "tensor/quoted_name.h"
 
@@ -39,14 +42,8 @@ bool exists(const std::string& path) {
 }
 
 Result<CheckpointIndex> read_index(const std::string& path) {
-  DI_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
-  if (file.size() > kMaxIndexBytes) {
-    return corrupt_file(path + ": has " + std::to_string(file.size()) + " bytes, at most " +
-                        std::to_string(kMaxIndexBytes) + " are allowed");
-  }
-  std::vector<std::byte> text(file.size());
-  DI_RETURN_IF_ERROR(file.copy(0, text));
-  Result<CheckpointIndex> index = parse_checkpoint_index(text);
+  DI_ASSIGN_OR_RETURN(const std::string text, read_bounded_file(path, kMaxIndexBytes));
+  Result<CheckpointIndex> index = parse_checkpoint_index(std::as_bytes(std::span(text)));
   if (!index.ok()) return index.status().with_context(path);
   return index;
 }
@@ -96,6 +93,10 @@ Status check_against_index(const Checkpoint& checkpoint, const CheckpointIndex& 
 }  // namespace
 
 Result<Checkpoint> Checkpoint::open(const std::string& folder) {
+  return or_out_of_memory([&] { return "the tensor table of " + folder; }, [&] { return open_folder(folder); });
+}
+
+Result<Checkpoint> Checkpoint::open_folder(const std::string& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) return not_found(folder + ": not a folder");
   const std::string index_path = folder + "/" + kIndexName;

@@ -21,7 +21,8 @@ class Checkpoint {
   // A folder holds either model.safetensors.index.json and the shards that it names, or one model.safetensors.
   // Shard names are plain file names beside the index; every name of the index must be in the shard that it gives, and
   // every tensor of these shards in the index.  Files that the index does not name are not looked at.
-  // Errors: kNotFound (no folder, no weights; missing shards are listed), kCorruptFile; no tensor data is read.
+  // Errors: kNotFound (no folder, no weights; missing shards are listed), kCorruptFile, kResourceExhausted; no tensor
+  // data is read.
   static Result<Checkpoint> open(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
@@ -47,6 +48,7 @@ class Checkpoint {
     uint32_t tensor;
   };
 
+  static Result<Checkpoint> open_folder(const std::string& folder);
   Status index_tensors();
 
   std::string folder_;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <system_error>
 
+#include "base/bounded_file.h"
+#include "base/out_of_memory.h"
 #include "tensor/mapped_file.h"
 #include "tensor/name_table.h"
 #include "tensor/quoted_name.h"
@@ -48,13 +50,8 @@ std::optional<ListedFile> parse_line(std::string_view line) {
 }
 
 Result<std::vector<ListedFile>> read_list(const std::string& path) {
-  DI_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
-  if (file.size() > kMaxListBytes) {
-    return corrupt_file(path + ": larger than " + std::to_string(kMaxListBytes) + " bytes");
-  }
-  std::vector<std::byte> bytes(file.size());
-  DI_RETURN_IF_ERROR(file.copy(0, bytes));
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  DI_ASSIGN_OR_RETURN(const std::string list, read_bounded_file(path, kMaxListBytes));
+  std::string_view text = list;
 
   std::vector<ListedFile> files;
   NameTable seen;
@@ -116,10 +113,8 @@ class FileDigester {
   FunctionRef<bool(const ChecksumProgress&)> on_progress_;
 };
 
-}  // namespace
-
-Result<ChecksumReport> verify_checksums(const std::string& folder,
-                                        FunctionRef<bool(const ChecksumProgress&)> on_progress) {
+Result<ChecksumReport> verify_folder(const std::string& folder,
+                                     FunctionRef<bool(const ChecksumProgress&)> on_progress) {
   DI_ASSIGN_OR_RETURN(const std::vector<ListedFile> files, read_list(folder + "/" + kListName));
   uint64_t bytes_total = 0;
   for (const ListedFile& file : files) {
@@ -142,6 +137,14 @@ Result<ChecksumReport> verify_checksums(const std::string& folder,
     }
   }
   return report;
+}
+
+}  // namespace
+
+Result<ChecksumReport> verify_checksums(const std::string& folder,
+                                        FunctionRef<bool(const ChecksumProgress&)> on_progress) {
+  return or_out_of_memory([&] { return "the list of files of " + folder; },
+                          [&] { return verify_folder(folder, on_progress); });
 }
 
 }  // namespace deepinfer

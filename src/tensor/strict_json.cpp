@@ -1,5 +1,6 @@
 #include "tensor/strict_json.h"
 
+#include <new>
 #include <optional>
 #include <string>
 
@@ -98,7 +99,6 @@ std::string problem(simdjson::error_code error) {
       return "holds a control character inside a string";
     case simdjson::STRING_ERROR:
       return "holds a string with a bad escape";
-    case simdjson::MEMALLOC:
     case simdjson::CAPACITY:
       return "is too large for this machine's memory";
     default:
@@ -115,10 +115,11 @@ Result<simdjson::dom::element> StrictJson::parse(std::span<const std::byte> byte
   if (error == simdjson::SUCCESS) error = parser_.parse(text, bytes.size()).get(root);
   if (error == simdjson::SUCCESS) return root;
 
+  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   std::optional<size_t> offset;
   if (error == simdjson::UTF8_ERROR) {
     offset = first_invalid_utf8(text, bytes.size());
-  } else if (error != simdjson::MEMALLOC && error != simdjson::CAPACITY) {
+  } else if (error != simdjson::CAPACITY) {
     offset = locate_error(text, bytes.size());
   }
   std::string message = "the JSON " + problem(error);

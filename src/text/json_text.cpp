@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "text/utf8.h"
 
 namespace deepinfer {
@@ -249,9 +250,7 @@ void append_value(std::string& out, const Json& value, FloatStyle style) {
   }
 }
 
-}  // namespace
-
-Result<Json> parse_json(std::string_view text) {
+Result<Json> read_json(std::string_view text) {
   Json root;
   ValueBuilder builder(root);
   // nlohmann's reader skips a byte order mark and takes a zero byte for the end of the text.
@@ -264,6 +263,13 @@ Result<Json> parse_json(std::string_view text) {
     return invalid_argument(describe_error(text, builder));
   }
   return root;
+}
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text) {
+  return or_out_of_memory([&] { return "JSON of " + std::to_string(text.size()) + " bytes"; },
+                          [&] { return read_json(text); });
 }
 
 void append_member(Json& object, std::string key, Json value) {

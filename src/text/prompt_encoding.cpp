@@ -1,11 +1,14 @@
 #include "text/prompt_encoding.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "text/json_text.h"
 #include "text/prompt_template.h"
 
@@ -363,10 +366,14 @@ class Renderer {
 }  // namespace
 
 Result<RenderedPrompt> encode_prompt(const Conversation& conversation, const PromptOptions& options) {
-  DI_RETURN_IF_ERROR(check(conversation, options));
-  RenderedPrompt prompt;
-  Renderer(conversation, options, prompt).render();
-  return prompt;
+  return or_out_of_memory(
+      [&] { return fmt::format("the prompt of a conversation of {} messages", conversation.messages.size()); },
+      [&]() -> Result<RenderedPrompt> {
+        DI_RETURN_IF_ERROR(check(conversation, options));
+        RenderedPrompt prompt;
+        Renderer(conversation, options, prompt).render();
+        return prompt;
+      });
 }
 
 }  // namespace deepinfer

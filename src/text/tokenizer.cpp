@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/bounded_file.h"
+#include "base/out_of_memory.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/normalizer.h"
@@ -28,6 +27,11 @@ namespace {
 constexpr std::size_t kPartBytes = 256 << 10;
 // Ids are handed to the caller's vector in runs of about this many.
 constexpr std::size_t kRunIds = 2048;
+
+// What there was no memory for.
+std::string describe(std::string_view text) {
+  return fmt::format("the tokens of a text of {} bytes", text.size());
+}
 
 }  // namespace
 
@@ -62,7 +66,11 @@ struct Tokenizer::State {
         context_ = std::move(state.contexts.back());
         state.contexts.pop_back();
       }
-      if (context_ == nullptr) context_ = std::make_unique<Context>();
+      if (context_ != nullptr) return;
+      context_ = std::make_unique<Context>();
+      // A place for every context that was ever made: giving one back must not fail.
+      state.contexts.reserve(state.made_contexts + 1);
+      ++state.made_contexts;
     }
     ~Borrowed() {
       const std::lock_guard lock(state_.contexts_mutex);
@@ -95,36 +103,32 @@ struct Tokenizer::State {
   AddedTokens added_raw;            // those looked for in the text as it came
   AddedTokens added_normalized;     // those looked for after normalisation
   mutable std::mutex contexts_mutex;
-  mutable std::vector<std::unique_ptr<Context>> contexts;
+  mutable std::vector<std::unique_ptr<Context>> contexts;  // not borrowed
+  mutable std::size_t made_contexts = 0;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Tokenizer::~Tokenizer() = default;
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::parse(std::string_view json, std::string_view name) {
-  DI_ASSIGN_OR_RETURN(TokenizerParts parts, read_tokenizer_json(json, name));
-  auto splitter = make_splitter(parts.splits);
-  if (!splitter.ok()) return splitter.status().with_context(name);
-  auto state = std::make_unique<State>(std::move(parts));
-  state->splitter = std::move(splitter).value();
-  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(state)));
+  return or_out_of_memory([&] { return fmt::format("the tokenizer of {}, {} bytes", name, json.size()); },
+                          [&]() -> Result<std::unique_ptr<Tokenizer>> {
+                            DI_ASSIGN_OR_RETURN(TokenizerParts parts, read_tokenizer_json(json, name));
+                            auto splitter = make_splitter(parts.splits);
+                            if (!splitter.ok()) return splitter.status().with_context(name);
+                            auto state = std::make_unique<State>(std::move(parts));
+                            state->splitter = std::move(splitter).value();
+                            return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(state)));
+                          });
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::filesystem::path& file) {
-  const std::string name = file.string();
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error == std::errc::no_such_file_or_directory) return not_found(name + ": no such file");
-  if (error) return io_error(fmt::format("{}: {}", name, error.message()));
-  if (size > kMaxTokenizerFileBytes) {
-    return corrupt_file(fmt::format("{}: {} bytes (at most {} are accepted)", name, size, kMaxTokenizerFileBytes));
-  }
-  std::string json(size, '\0');
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream.read(json.data(), static_cast<std::streamsize>(size))) {
-    return io_error(fmt::format("{}: cannot read: {}", name, std::strerror(errno)));
-  }
-  return parse(json, name);
+  return or_out_of_memory([] { return "tokenizer.json"; },
+                          [&]() -> Result<std::unique_ptr<Tokenizer>> {
+                            DI_ASSIGN_OR_RETURN(const std::string json,
+                                                read_bounded_file(file, kMaxTokenizerFileBytes));
+                            return parse(json, file.string());
+                          });
 }
 
 // Turns pieces into ids and hands these on in runs.
@@ -222,9 +226,12 @@ Status Tokenizer::State::encode_normalized(std::string_view text, std::vector<st
 
   std::vector<std::vector<std::int32_t>> part_ids(parts.size());
   std::vector<Status> part_status(parts.size());
-  const auto work = [&](std::size_t i) {
-    part_ids[i].reserve(parts[i].size() / 3);
-    part_status[i] = encode_pieces(parts[i], part_ids[i], *Borrowed(*this));
+  const auto work = [&](std::size_t i) {  // on a thread of its own, where nobody else would catch anything
+    part_status[i] = or_out_of_memory([&] { return describe(text); },
+                                      [&] {
+                                        part_ids[i].reserve(parts[i].size() / 3);
+                                        return encode_pieces(parts[i], part_ids[i], *Borrowed(*this));
+                                      });
   };
   {
     std::vector<std::jthread> workers;
@@ -294,11 +301,11 @@ std::string_view repaired(std::string_view text, std::string& storage) {
   return storage;
 }
 
-// Runs `append`, which appends to ids; after a failure ids is what it was.
+// Runs `append`, which appends the ids of the text; after a failure ids is what it was.
 template <typename Append>
-Status all_or_nothing(std::vector<std::int32_t>& ids, Append append) {
+Status all_or_nothing(std::string_view text, std::vector<std::int32_t>& ids, Append append) {
   const std::size_t before = ids.size();
-  Status status = append();
+  Status status = or_out_of_memory([&] { return describe(text); }, append);
   if (!status.ok()) ids.resize(before);
   return status;
 }
@@ -306,20 +313,22 @@ Status all_or_nothing(std::vector<std::int32_t>& ids, Append append) {
 }  // namespace
 
 Status Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& ids, int threads) const {
-  std::string storage;
-  text = repaired(text, storage);
-  return all_or_nothing(ids, [&] { return state_->encode_with_added(text, ids, threads); });
+  return all_or_nothing(text, ids, [&] {
+    std::string storage;
+    return state_->encode_with_added(repaired(text, storage), ids, threads);
+  });
 }
 
 Status Tokenizer::encode_plain(std::string_view text, std::vector<std::int32_t>& ids, int threads) const {
-  std::string storage;
-  text = repaired(text, storage);
-  return all_or_nothing(ids, [&] { return state_->encode_repaired(text, ids, threads); });
+  return all_or_nothing(text, ids, [&] {
+    std::string storage;
+    return state_->encode_repaired(repaired(text, storage), ids, threads);
+  });
 }
 
 Status Tokenizer::encode_segments(std::string_view text, std::span<const ByteRange> special,
                                   std::vector<std::int32_t>& ids, int threads) const {
-  return all_or_nothing(ids, [&]() -> Status {
+  return all_or_nothing(text, ids, [&]() -> Status {
     std::size_t done = 0;
     for (const ByteRange range : special) {
       if (range.begin < done || range.begin >= range.end || range.end > text.size()) {

@@ -23,8 +23,8 @@ namespace deepinfer {
 
 class Tokenizer {
  public:
-  // Reads a tokenizer.json.  kNotFound / kIoError when it cannot be read, kCorruptFile naming the field when it breaks
-  // a rule, kUnsupported naming the field and its value when it asks for a component that is not implemented.
+  // Reads a tokenizer.json.  Errors of read_bounded_file when it cannot be read, kCorruptFile naming the field when it
+  // breaks a rule, kUnsupported naming the field and its value when it asks for a component that is not implemented.
   static Result<std::unique_ptr<Tokenizer>> load(const std::filesystem::path& tokenizer_json);
   // The same from memory; `name` stands for the file in messages.
   static Result<std::unique_ptr<Tokenizer>> parse(std::string_view json, std::string_view name);
@@ -34,8 +34,8 @@ class Tokenizer {
 
   // The three encoders append to `ids`.  Text that is not UTF-8 is first repaired: U+FFFD for each maximal bad sequence
   // (WHATWG).  `threads` > 1 lets long texts (from about half a MiB) use that many threads; the ids are the same.
-  // They fail only with kResourceExhausted: a text of more than 2^31 bytes, or a file's own regular expression that
-  // exceeds the match limit on this text (never DeepSeek's).  `ids` is then left as it was.
+  // They fail only with kResourceExhausted: a text of more than 2^31 bytes, no memory, or a file's own regular
+  // expression that exceeds the match limit on this text (never DeepSeek's).  `ids` is then left as it was.
 
   // Spellings of the added vocabulary become their ids.  For text that the operator wrote, never for a user's.
   Status encode(std::string_view text, std::vector<int32_t>& ids, int threads = 1) const;

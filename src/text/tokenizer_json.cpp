@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <bit>
 #include <initializer_list>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/bounded_file.h"
 #include "text/byte_level.h"
 #include "text/utf8.h"
 
@@ -392,13 +394,15 @@ Status read_root(const Node& root, TokenizerParts& parts) {
 Result<TokenizerParts> read_tokenizer_json(std::string_view json, std::string_view name) {
   if (json.size() > kMaxTokenizerFileBytes) {
     return corrupt_file(
-        fmt::format("{}: {} bytes (at most {} are accepted)", name, json.size(), kMaxTokenizerFileBytes));
+        fmt::format("{}: has {} bytes; allowed: at most {}", name, json.size(), kMaxTokenizerFileBytes));
   }
   simdjson::dom::parser parser;
   const simdjson::padded_string padded(json);
+  if (padded.data() == nullptr) throw std::bad_alloc();
   element document;
   simdjson::error_code error = parser.allocate(padded.size(), kMaxDepth);
   if (error == simdjson::SUCCESS) error = parser.parse(padded).get(document);
+  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   if (error != simdjson::SUCCESS) {
     return corrupt_file(fmt::format("{}: not JSON: {}", name, simdjson::error_message(error)));
   }

@@ -17,8 +17,6 @@
 
 namespace deepinfer {
 
-inline constexpr std::size_t kMaxTokenizerFileBytes = 256 << 20;
-
 struct TokenizerParts {
   Vocabulary vocabulary;                   // ordinary tokens, and the spellings of added ones
   std::array<std::int32_t, 256> byte_ids;  // the token of each single byte

@@ -219,5 +219,20 @@ TEST(OpenModel, MissingAndUnknownModels) {
   EXPECT_NE(other.open().status().message().find("model_type is \"deepseek_v3\""), std::string::npos);
 }
 
+TEST(OpenModel, OversizedFilesAreRefusedUnread) {
+  const std::pair<const char*, const char*> bounds[] = {{"config.json", "67108864"},
+                                                        {"engram_token_map.json", "67108864"},
+                                                        {"model.safetensors.index.json", "256000000"},
+                                                        {"tokenizer.json", "268435456"}};
+  for (const auto& [name, bound] : bounds) {
+    const LinkedModel linked({name, "engram_token_map.json"});  // without the map the tokenizer is read
+    linked.folder().write(name, "");
+    std::filesystem::resize_file(linked.folder() / name, uint64_t{1} << 40);  // sparse
+    const Status status = linked.open().status();
+    EXPECT_EQ(status.code(), StatusCode::kCorruptFile);
+    EXPECT_EQ(status.message(), linked.folder() / name + ": has 1099511627776 bytes; allowed: at most " + bound);
+  }
+}
+
 }  // namespace
 }  // namespace deepinfer

@@ -4,9 +4,10 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <new>
 
+#include "base/bounded_file.h"
+#include "base/out_of_memory.h"
 #include "models/deepseek_v41/config_fields.h"
 
 namespace deepinfer::deepseek_v41 {
@@ -216,12 +217,11 @@ void check_token_ids(ConfigFields& root, const Config& c) {
   check("image_token_id", c.image_token_id);
 }
 
-}  // namespace
-
-Result<Config> parse_config(std::string_view json, std::string_view source) {
+Result<Config> read_config(std::string_view json, std::string_view source) {
   simdjson::dom::parser parser;
   simdjson::dom::element document;
   const auto error = parser.parse(json.data(), json.size()).get(document);
+  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   if (error != simdjson::SUCCESS)
     return corrupt_file(fmt::format("{}: not valid JSON: {}", source, simdjson::error_message(error)));
   simdjson::dom::object object;
@@ -264,14 +264,20 @@ Result<Config> parse_config(std::string_view json, std::string_view source) {
   return c;
 }
 
+}  // namespace
+
+Result<Config> parse_config(std::string_view json, std::string_view source) {
+  return or_out_of_memory([&] { return fmt::format("{} of {} bytes", source, json.size()); },
+                          [&] { return read_config(json, source); });
+}
+
 Result<Config> load_config(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "config.json";
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return not_found(fmt::format("{}: cannot be read", path.string()));
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file && !file.eof()) return io_error(fmt::format("{}: reading failed", path.string()));
-  return parse_config(text.str(), path.string());
+  return or_out_of_memory([] { return "config.json"; },
+                          [&]() -> Result<Config> {
+                            const std::filesystem::path path = folder / "config.json";
+                            DI_ASSIGN_OR_RETURN(const std::string text, read_bounded_file(path, kMaxConfigFileBytes));
+                            return parse_config(text, path.string());
+                          });
 }
 
 }  // namespace deepinfer::deepseek_v41

@@ -3,24 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
+#include "base/bounded_file.h"
 #include "models/deepseek_v41/engram_token_map.h"
 #include "models/deepseek_v41/row_plan.h"
 #include "models/deepseek_v41/tensors.h"
 
 namespace deepinfer::deepseek_v41 {
 namespace {
-
-Result<std::string> read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return io_error(fmt::format("{}: cannot be read", path.string()));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // From the folder's engram_token_map.json, else from the tokenizer's tokens.
 Result<EngramTokenMap> load_token_map(const Config& config, const ModelOptions& options) {
@@ -29,7 +20,7 @@ Result<EngramTokenMap> load_token_map(const Config& config, const ModelOptions& 
   EngramTokenMap map;
   std::string source = path.string();
   if (std::filesystem::exists(path, error)) {
-    DI_ASSIGN_OR_RETURN(const std::string text, read_text(path));
+    DI_ASSIGN_OR_RETURN(const std::string text, read_bounded_file(path, kMaxTokenMapFileBytes));
     DI_ASSIGN_OR_RETURN(map, parse_engram_token_map(text, source));
   } else {
     source = (options.folder / "tokenizer.json").string();

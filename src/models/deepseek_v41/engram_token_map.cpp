@@ -5,6 +5,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <new>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -64,7 +65,9 @@ std::string byte_level_spelling(std::string_view bytes) {
 Result<EngramTokenMap> parse_engram_token_map(std::string_view json, std::string_view source) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
-  if (const auto error = parser.parse(json.data(), json.size()).get(root); error != simdjson::SUCCESS)
+  const auto error = parser.parse(json.data(), json.size()).get(root);
+  if (error == simdjson::MEMALLOC) throw std::bad_alloc();
+  if (error != simdjson::SUCCESS)
     return corrupt_file(fmt::format("{}: not valid JSON: {}", source, simdjson::error_message(error)));
   EngramTokenMap map;
   if (root["classes"].get(map.count) != simdjson::SUCCESS || map.count < 1)

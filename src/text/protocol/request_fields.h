@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/out_of_memory.h"
 #include "text/json_text.h"
 #include "text/protocol/request_error.h"
 
@@ -51,16 +52,26 @@ class Fields {
 const std::string& as_string(const Json& value, std::string_view what);
 const Json& as_array(const Json& value, std::string_view what);
 
-// Runs `parse(const Json&)` on a body and turns what it throws into an error value.
+// Runs `parse(const Json&)` on a body and turns what it throws into an error value; too little memory is status 503.
 template <typename T, typename Parse>
 RequestOr<T> parse_body(std::string_view body, Parse&& parse) {
-  try {
-    Result<Json> json = parse_json(body);
-    if (!json.ok()) throw RequestError{RequestError::Kind::kJson, "invalid JSON request: " + json.status().message()};
-    return parse(*json);
-  } catch (RequestError& error) {
-    return std::move(error);
-  }
+  std::optional<RequestOr<T>> answer;
+  const Status memory = or_out_of_memory(
+      [&] { return "a request of " + std::to_string(body.size()) + " bytes"; },
+      [&]() -> Status {
+        try {
+          Result<Json> json = parse_json(body);
+          if (json.status().code() == StatusCode::kResourceExhausted) return json.status();
+          if (!json.ok())
+            throw RequestError{RequestError::Kind::kJson, "invalid JSON request: " + json.status().message()};
+          answer.emplace(parse(*json));
+        } catch (RequestError& error) {
+          answer.emplace(std::move(error));
+        }
+        return {};
+      });
+  if (!memory.ok()) return RequestError{RequestError::Kind::kRequest, memory.message(), 503};
+  return *std::move(answer);
 }
 
 }  // namespace deepinfer
