@@ -7,6 +7,7 @@
 // All memory is allocated by the constructor.  Every call costs O(1) for a block.  Misuse aborts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

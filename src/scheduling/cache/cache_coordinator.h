@@ -1,10 +1,15 @@
 // CacheCoordinator: blocks, snapshots and state slots of the running sequences.  All cache groups move together: a
 // sequence has a block for all of them or none.  Owned by the scheduler.
+//
+// Costs: admit O(tokens of the prefix that is known), publish O(tokens), all else O(blocks that change hands), besides
+// what the prefix index evicts.  Allocates the block table of a sequence, the block list of a snapshot, and what
+// prefix_index.h names; the rest when constructed.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "scheduling/cache/block_pool.h"
@@ -14,7 +19,7 @@
 namespace deepinfer {
 
 struct CacheGeometry {
-  int64_t blocks = 0;              // of the pool
+  int64_t blocks = 0;  // of the pool
   int64_t tokens_per_block = 128;
   int64_t full_snapshot_blocks = 0;   // blocks that hold a full snapshot; 0: snapshots are not kept, nothing is shared
   int64_t early_snapshot_blocks = 0;  // 0: none are kept
@@ -22,12 +27,17 @@ struct CacheGeometry {
   int state_slots = 1;
 };
 
-// What a running sequence owns.  Move-only; must be given back to its coordinator.
+// What a running sequence owns.  Must be given back to its coordinator; empty after a move.
 class SequenceBlocks {
  public:
   SequenceBlocks() = default;
-  SequenceBlocks(SequenceBlocks&&) = default;
-  SequenceBlocks& operator=(SequenceBlocks&&) = default;
+  SequenceBlocks(SequenceBlocks&& other) noexcept
+      : table_(std::exchange(other.table_, {})), state_slot_(std::exchange(other.state_slot_, -1)) {}
+  SequenceBlocks& operator=(SequenceBlocks&& other) noexcept {
+    table_ = std::exchange(other.table_, {});
+    state_slot_ = std::exchange(other.state_slot_, -1);
+    return *this;
+  }
 
   std::span<const BlockId> table() const { return table_; }
   int state_slot() const { return state_slot_; }
@@ -46,6 +56,7 @@ struct SnapshotPlace {
 
 class CacheCoordinator {
  public:
+  // Sizes that make no sense abort.  The rule outlives the coordinator.
   CacheCoordinator(const CacheGeometry& geometry, const SnapshotRule& rule, ChainHash hash = chain_hash);
 
   const CacheGeometry& geometry() const { return geometry_; }
@@ -57,8 +68,11 @@ class CacheCoordinator {
     SequenceBlocks blocks;
     std::optional<SnapshotPlace> restore;  // give back with release_snapshot() when it has been copied
   };
-  // Blocks for `tokens` tokens and a state slot, starting from the longest usable prefix of `known`.  Evicts what it must; nothing
-  // changes when it does not fit beside `reserve` blocks that stay free or idle.
+  // Blocks for `tokens` tokens and a state slot, starting from the longest usable prefix of `known`: at most
+  // logits_from tokens, and not all that are known (logits_from -1: the last of them).  Evicts what it must.  Nothing,
+  // and nothing changed but the order of eviction, when there is no slot or it does not fit beside `reserve` blocks
+  // that stay free or idle.  With nothing held and nothing in reserve whatever can_ever_fit() is admitted, without the
+  // prefix if its snapshot is what does not fit.
   std::optional<Admitted> admit(uint64_t salt, std::span<const int32_t> known, int64_t tokens, int64_t logits_from,
                                 bool reuse, int64_t reserve);
   // Makes a sequence's table reach `tokens`; false and nothing changed when there is no room.
@@ -71,14 +85,20 @@ class CacheCoordinator {
   // The records below place.info.position and the snapshot are written: others may use them.
   void publish(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence, SnapshotPlace&& place);
 
-  int64_t available_blocks() const { return pool_.free() + pool_.idle(); }
+  int64_t available_blocks() const { return pool_.free() + pool_.idle(); }  // all of them can be had
   int64_t held_blocks() const { return pool_.size() - available_blocks(); }
   int64_t cached_snapshots() const { return index_.snapshots(); }
   int free_state_slots() const { return static_cast<int>(free_slots_.size()); }
+  // Forgets all prefixes; running sequences keep their blocks (PrefixIndex::clear).
   void clear_cache() { index_.clear(); }
   void check_integrity() const;
 
  private:
+  std::optional<PrefixHit> known_prefix(uint64_t salt, std::span<const int32_t> known, int64_t logits_from);
+  std::optional<Admitted> admit_from(const PrefixHit* hit, int64_t tokens, int64_t reserve);
+  // `count` blocks more at the end of a list; false and nothing changed when there is no room.
+  bool take(std::vector<BlockId>& list, int64_t count);
+
   CacheGeometry geometry_;
   const SnapshotRule& rule_;
   BlockPool pool_;

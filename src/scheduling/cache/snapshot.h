@@ -1,5 +1,5 @@
-// Snapshots: the windows of a sequence at a block boundary, copied into blocks of the pool.  With the full-history blocks
-// below the boundary they let another sequence go on from there with the bits of a fresh start.
+// Snapshots: the windows of a sequence at a block boundary, copied into blocks of the pool.  With the full-history
+// blocks below the boundary they let another sequence go on from there with the bits of a fresh start.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct SnapshotInfo {
 class SnapshotRule {
  public:
   virtual ~SnapshotRule() = default;
-  // Whether a sequence whose logits are wanted from position logits_from on can start at the snapshot.
+  // Whether a sequence whose logits are wanted from position logits_from on can start at the snapshot.  Asked of a full
+  // snapshot also as if it were an early one: it holds all that an early one does.
   virtual bool usable(const SnapshotInfo& snapshot, int64_t logits_from) const = 0;
 };
 

@@ -1,0 +1,206 @@
+#include "scheduling/cache/prefix_index.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace deepinfer {
+namespace {
+
+bool serves(const SnapshotInfo& snapshot, FunctionRef<bool(const SnapshotInfo&)> usable) {
+  if (usable(snapshot)) return true;
+  if (snapshot.kind != SnapshotKind::kFull) return false;
+  SnapshotInfo early_part = snapshot;
+  early_part.kind = SnapshotKind::kEarly;
+  return usable(early_part);
+}
+
+bool serves_more(const SnapshotInfo& a, const SnapshotInfo& b) {
+  const auto needs = [](const SnapshotInfo& info) {
+    return std::tuple(info.kind != SnapshotKind::kFull, info.exact_from, info.draft_context_from);
+  };
+  return needs(a) < needs(b);
+}
+
+}  // namespace
+
+PrefixIndex::PrefixIndex(BlockPool& pool, int64_t tokens_per_block, ChainHash hash)
+    : pool_(pool),
+      hash_(hash),
+      tokens_per_block_(tokens_per_block),
+      tree_(pool.size(), tokens_per_block),
+      order_(pool.size()),
+      snapshots_(static_cast<size_t>(pool.size())) {
+  DI_CHECK(tokens_per_block > 0, std::to_string(tokens_per_block) + " tokens in a block");
+}
+
+std::span<const int32_t> PrefixIndex::block_of(std::span<const int32_t> tokens, int64_t number) const {
+  return tokens.subspan(static_cast<size_t>(number * tokens_per_block_), static_cast<size_t>(tokens_per_block_));
+}
+
+std::optional<PrefixHit> PrefixIndex::match(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
+                                            FunctionRef<bool(const SnapshotInfo&)> usable) {
+  const int64_t blocks = std::min(most, static_cast<int64_t>(tokens.size())) / tokens_per_block_;
+  BlockId node = PrefixTree::kNone;
+  ChainKey key = chain_root(salt);
+  for (int64_t i = 0; i < blocks; ++i) {
+    key = hash_(key, block_of(tokens, i));
+    const BlockId child = tree_.find(salt, node, key, block_of(tokens, i));
+    if (child == PrefixTree::kNone) break;
+    node = child;
+  }
+  node = with_snapshot(node);
+  while (node != PrefixTree::kNone && !serves(at(node).info, usable)) node = with_snapshot(tree_.parent(node));
+  if (node == PrefixTree::kNone) return std::nullopt;
+
+  count_use(node);
+  PrefixHit hit{.snapshot = at(node).info, .key = tree_.key(node), .blocks = {}, .snapshot_blocks = at(node).blocks};
+  hit.blocks.resize(static_cast<size_t>(tree_.depth(node)));
+  for (auto block = hit.blocks.rbegin(); block != hit.blocks.rend(); ++block) {
+    *block = node;
+    node = tree_.parent(node);
+  }
+  return hit;
+}
+
+bool PrefixIndex::publish(uint64_t salt, std::span<const int32_t> tokens, std::span<const BlockId> blocks,
+                          const SnapshotInfo& info, std::span<const BlockId> snapshot_blocks) {
+  const int64_t count = info.position / tokens_per_block_;
+  DI_CHECK(count > 0 && info.position % tokens_per_block_ == 0, "snapshot at " + std::to_string(info.position));
+  DI_CHECK(info.position <= static_cast<int64_t>(tokens.size()) && count <= static_cast<int64_t>(blocks.size()),
+           "snapshot at " + std::to_string(info.position) + ", " + std::to_string(tokens.size()) + " tokens, " +
+               std::to_string(blocks.size()) + " blocks");
+  BlockId node = PrefixTree::kNone;
+  ChainKey key = chain_root(salt);
+  for (int64_t i = 0; i < count; ++i) {
+    key = hash_(key, block_of(tokens, i));
+    BlockId child = tree_.find(salt, node, key, block_of(tokens, i));
+    if (child == PrefixTree::kNone) {
+      child = blocks[static_cast<size_t>(i)];
+      pool_.cache(child);
+      tree_.add(child, salt, node, key, block_of(tokens, i));
+    }
+    node = child;
+  }
+
+  Snapshot& snapshot = at(node);
+  const bool taken = !has_snapshot(node) || serves_more(info, snapshot.info);
+  if (taken) {
+    drop_blocks(snapshot);
+    snapshot.info = info;
+    snapshot.blocks.assign(snapshot_blocks.begin(), snapshot_blocks.end());
+    for (const BlockId block : snapshot.blocks) pool_.cache(block);
+  }
+  count_use(node);
+  return taken;
+}
+
+BlockId PrefixIndex::with_snapshot(BlockId node) const {
+  while (node != PrefixTree::kNone && !has_snapshot(node)) node = tree_.parent(node);
+  return node;
+}
+
+void PrefixIndex::count_use(BlockId node) {
+  order_.set(node, {inflation_ + worth(node), ++uses_});
+}
+
+// Tokens that a sequence would have to compute again without this snapshot, for each block that its eviction frees.
+// A block that somebody holds counts as freed: it will be.
+double PrefixIndex::worth(BlockId node) const {
+  const BlockId kept = with_snapshot(tree_.parent(node));  // what the sequence would start from instead
+  const int64_t lost_blocks = tree_.depth(node) - (kept == PrefixTree::kNone ? 0 : tree_.depth(kept));
+  int64_t freed = static_cast<int64_t>(at(node).blocks.size());
+  if (tree_.children(node) == 0) {
+    BlockId needed_by_others = tree_.parent(node);
+    while (needed_by_others != kept && tree_.children(needed_by_others) == 1) {
+      needed_by_others = tree_.parent(needed_by_others);
+    }
+    freed += tree_.depth(node) - (needed_by_others == PrefixTree::kNone ? 0 : tree_.depth(needed_by_others));
+  }
+  return static_cast<double>(lost_blocks * tokens_per_block_) / static_cast<double>(std::max<int64_t>(freed, 1));
+}
+
+bool PrefixIndex::held(const Snapshot& snapshot) const {
+  return std::any_of(snapshot.blocks.begin(), snapshot.blocks.end(),
+                     [this](BlockId block) { return pool_.holders(block) > 0; });
+}
+
+void PrefixIndex::drop_blocks(Snapshot& snapshot) {
+  for (const BlockId block : snapshot.blocks) pool_.uncache(block);
+  snapshot.blocks.clear();
+}
+
+// The first snapshot of the order goes, and upwards the nodes that were there for it alone.
+void PrefixIndex::evict_first() {
+  BlockId node = order_.first();
+  order_.remove(node);
+  drop_blocks(at(node));
+  while (node != PrefixTree::kNone && tree_.children(node) == 0 && !has_snapshot(node)) {
+    const BlockId parent = tree_.parent(node);
+    tree_.remove(node);
+    pool_.uncache(node);
+    node = parent;
+  }
+}
+
+bool PrefixIndex::make_room(int64_t blocks) {
+  if (pool_.free() + pool_.idle() < blocks) return false;
+  // A node whose snapshot is passed over must keep its place in the order: has_snapshot() asks it.  So it moves to the
+  // end.
+  passed_over_.clear();
+  constexpr double kEnd = std::numeric_limits<double>::infinity();
+  while (pool_.free() < blocks) {
+    DI_CHECK(!order_.empty(), "idle blocks that no snapshot needs");
+    const EvictionRank rank = order_.first_rank();
+    const BlockId node = order_.first();
+    if (rank.priority < kEnd && held(at(node))) {
+      passed_over_.emplace_back(node, rank);
+      order_.set(node, {kEnd, passed_over_.size()});
+      continue;
+    }
+    if (rank.priority < kEnd) inflation_ = std::max(inflation_, rank.priority);
+    evict_first();
+  }
+  for (const auto& [node, rank] : passed_over_) {
+    if (tree_.contains(node) && has_snapshot(node)) order_.set(node, rank);
+  }
+  return true;
+}
+
+void PrefixIndex::clear() {
+  while (!order_.empty()) evict_first();
+}
+
+void PrefixIndex::check_integrity() const {
+  tree_.check_integrity();
+  order_.check_integrity();
+  std::vector<uint8_t> in_index(snapshots_.size());
+  const auto found = [&](BlockId block) {
+    DI_CHECK(pool_.cached(block), "block " + std::to_string(block) + " is in the index and not cached");
+    DI_CHECK(in_index[static_cast<size_t>(block)] == 0, "block " + std::to_string(block) + " is in the index twice");
+    in_index[static_cast<size_t>(block)] = 1;
+  };
+  for (size_t i = 0; i < snapshots_.size(); ++i) {
+    const BlockId node = static_cast<BlockId>(i);
+    if (!tree_.contains(node)) {
+      DI_CHECK(!has_snapshot(node), "a snapshot without its node " + std::to_string(node));
+      continue;
+    }
+    found(node);
+    if (!has_snapshot(node)) {
+      DI_CHECK(tree_.children(node) > 0, "nobody needs node " + std::to_string(node));
+      continue;
+    }
+    DI_CHECK(at(node).info.position == tree_.depth(node) * tokens_per_block_,
+             "node " + std::to_string(node) + " has a snapshot of " + std::to_string(at(node).info.position));
+    for (const BlockId block : at(node).blocks) found(block);
+  }
+  for (size_t i = 0; i < in_index.size(); ++i) {
+    DI_CHECK(pool_.cached(static_cast<BlockId>(i)) == (in_index[i] != 0), "block " + std::to_string(i));
+  }
+}
+
+}  // namespace deepinfer
