@@ -1,0 +1,258 @@
+// The next step of StepScheduler: decode rows first, then who leaves, then who comes, then prompt chunks.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "scheduling/preemption.h"
+#include "scheduling/step_scheduler.h"
+
+namespace deepinfer {
+namespace {
+
+BlockRange append(StepPlan& plan, std::span<const BlockId> blocks) {
+  const BlockRange range{static_cast<int64_t>(plan.block_ids.size()), static_cast<int64_t>(blocks.size())};
+  plan.block_ids.insert(plan.block_ids.end(), blocks.begin(), blocks.end());
+  return range;
+}
+
+SnapshotCopy copy_of(RequestId request, const SnapshotPlace& place, StepPlan& plan) {
+  return {.request = request,
+          .kind = place.info.kind,
+          .position = place.info.position,
+          .blocks = append(plan, place.blocks)};
+}
+
+}  // namespace
+
+bool StepScheduler::next_plan(Time now, StepPlan& plan) {
+  end_overdue(now);
+  plan.clear();
+  if (flights_.full()) return false;
+  Flight& flight = flights_.next();
+  StepRows rows;
+  plan_decodes(plan, flight, rows);
+  plan_departures(plan, flight);
+  rows.prefill = std::min(config_.step_rows - plan.decode_rows, budget_.prefill_rows(plan.decode_rows));
+  if (!rows.memory_short) plan_admissions(plan, flight, rows);
+  plan_prefills(plan, flight, rows);
+  if (plan.empty()) return false;
+  plan.number = flight.number = ++plans_;
+  flight.prefill_rows = plan.prefill_rows;
+  flight.decode_rows = plan.decode_rows;
+  // Results come for the chunks first: bring the rows into that order.
+  std::rotate(flight.rows.begin(), flight.rows.begin() + static_cast<std::ptrdiff_t>(plan.decodes.size()),
+              flight.rows.end());
+  flights_.launch();
+  return true;
+}
+
+void StepScheduler::plan_decodes(StepPlan& plan, Flight& flight, StepRows& rows) {
+  order_.assign(running_.decoding().begin(), running_.decoding().end());
+  int64_t sequences = static_cast<int64_t>(order_.size());
+  // Rows beyond one each are for drafts, in equal parts; but a prompt that is there or waits gets its least chunk.
+  int64_t draft_rows = config_.step_rows - sequences;
+  if (!running_.prefilling().empty() || !waiting_.empty()) draft_rows -= std::min(draft_rows, config_.least_chunk);
+  for (Sequence* sequence : order_) {
+    const int64_t before = plan.decode_rows;
+    plan_decode(*sequence, draft_rows / sequences, plan, flight, rows);
+    draft_rows -= std::max<int64_t>(0, plan.decode_rows - before - 1);
+    --sequences;
+  }
+}
+
+void StepScheduler::plan_decode(Sequence& sequence, int64_t most_drafts, StepPlan& plan, Flight& flight,
+                                StepRows& rows) {
+  auto* decoding = std::get_if<Decoding>(&sequence.state);
+  if (decoding == nullptr) return;  // has just made room for one before it
+  // Tokens that are left if the plans in flight decide one each.
+  const int64_t left = sequence.most_tokens - sequence.known() - decoding->plans;
+  if (left <= 0) return;  // ends in a plan in flight
+  int64_t drafts = std::min<int64_t>({sequence.request.drafts, left - 1, most_drafts});
+
+  // Records after this step, at most: of all tokens known or assumed but the newest, and of the drafts.
+  const int64_t without_drafts = sequence.known() + decoding->assumed;
+  const auto blocks_for = [&](int64_t n) {
+    return cache_.blocks_for(std::min(without_drafts + n, sequence.most_tokens));
+  };
+  const int64_t table = static_cast<int64_t>(decoding->home.blocks.table().size());
+  if (const int64_t more = blocks_for(drafts) - table;
+      more > 0 && cache_.available_blocks() - rows.owed_blocks - more < low_water_)
+    // No block for guesses.
+    drafts = std::clamp<int64_t>(table * config_.cache.tokens_per_block - without_drafts, 0, drafts);
+  if (blocks_for(drafts) > table &&
+      !reserve(sequence, std::min(without_drafts + drafts, sequence.most_tokens), plan, rows))
+    return;
+
+  decoding->plans += 1;
+  decoding->assumed += 1 + drafts;
+  plan.decodes.push_back({.request = sequence.request.id, .drafts = static_cast<int>(drafts)});
+  plan.decode_rows += 1 + drafts;
+  flight.rows.push_back({.sequence = &sequence, .assumed = 1 + drafts});
+}
+
+// Blocks for so many tokens.  When they run short others give theirs, which takes until their plan is answered: false
+// if the sequence has to wait for that, or goes itself.
+bool StepScheduler::reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, StepRows& rows) {
+  SequenceBlocks& blocks = residence(sequence.state)->blocks;
+  const size_t before = blocks.table().size();
+  const int64_t more = cache_.blocks_for(tokens) - static_cast<int64_t>(before);
+  while (cache_.available_blocks() + leaving_blocks_ - rows.owed_blocks - more < low_water_) {
+    Sequence* victim = choose_victim(running_);
+    if (victim == nullptr) break;
+    rows.memory_short = true;
+    preempt(*victim);
+    if (victim == &sequence) return false;
+  }
+  if (!cache_.extend(blocks, tokens)) {
+    rows.memory_short = true;
+    rows.owed_blocks += more;
+    return false;
+  }
+  plan.growths.push_back({.request = sequence.request.id, .blocks = append(plan, blocks.table().subspan(before))});
+  return true;
+}
+
+void StepScheduler::preempt(Sequence& sequence) {
+  running_.remove(sequence);
+  if (auto* prefilling = std::get_if<Prefilling>(&sequence.state)) {
+    sequence.state = preempted(sequence, std::move(*prefilling));
+  } else {
+    sequence.state = preempted(sequence, std::move(std::get<Decoding>(sequence.state)));
+  }
+  ++sequence.preemptions;
+  ++preemptions_;
+  ++yielding_;
+  leave(sequence);
+}
+
+void StepScheduler::plan_departures(StepPlan& plan, Flight& flight) {
+  for (Sequence* sequence : departing_) {
+    std::optional<SnapshotChoice> choice;
+    const auto choose = [&](const auto& from) {
+      choice = snapshot_at_leaving(config_.cache, rule_, from.home, from.written, from.prefill_logits_from);
+    };
+    if (const auto* yielding = std::get_if<Yielding>(&sequence->state)) {
+      choose(*yielding);
+    } else if (const auto& ending = std::get<Ending>(sequence->state); ending.reason != EndReason::kError) {
+      choose(ending);
+    }
+    if (choice) plan_save(*sequence, *choice, plan, plan.saves_before, flight);
+    plan.retirements.push_back(sequence->request.id);
+    flight.retirements.push_back(sequence);
+  }
+  departing_.clear();
+}
+
+void StepScheduler::plan_admissions(StepPlan& plan, Flight& flight, const StepRows& rows) {
+  if (waiting_.empty()) return;
+  waiting_.offer(config_.most_passes, [&](Sequence& s) { return try_to_admit(s, plan, flight, rows); });
+}
+
+WaitingQueue::Answer StepScheduler::try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight,
+                                                 const StepRows& rows) {
+  using Answer = WaitingQueue::Answer;
+  if (running_.size() >= config_.max_sequences || cache_.free_state_slots() == 0) return Answer::kNoMore;
+  // Prompts before it that have rows to come: while they take the whole step it would hold blocks for nothing, and may
+  // find a longer prefix later.
+  int64_t rows_before_it = 0;
+  for (const Sequence* other : running_.prefilling()) {
+    if (other->request.priority < sequence.request.priority) break;
+    rows_before_it += other->known() - std::get<Prefilling>(other->state).planned;
+    if (rows_before_it >= rows.prefill) return Answer::kNoMore;
+  }
+
+  Waiting& waiting = std::get<Waiting>(sequence.state);
+  // One block for each running sequence to grow into; alone it may have all.
+  const int64_t reserve = running_.empty() ? 0 : running_.size() + low_water_;
+  const int64_t room = cache_.available_blocks() - reserve;
+  if (!running_.empty() && room <= waiting.tried_room && publications_ == waiting.tried_publications)
+    return Answer::kDoesNotFit;
+  auto admitted = cache_.admit(sequence.request.salt, sequence.tokens, sequence.known() + 1, sequence.logits_from(),
+                               sequence.request.reuse_prefix, reserve);
+  if (!admitted) {
+    waiting.tried_room = room;
+    waiting.tried_publications = publications_;
+    return Answer::kDoesNotFit;
+  }
+  admit(sequence, std::move(*admitted), plan, flight);
+  return Answer::kTaken;
+}
+
+void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight) {
+  Prefilling prefilling;
+  prefilling.home.blocks = std::move(admitted.blocks);
+  prefilling.home.admission = admissions_++;
+  prefilling.home.generation = cache_generation_;
+  prefilling.logits_from = sequence.logits_from();
+  Admission admission{.request = sequence.request.id,
+                      .state_slot = prefilling.home.blocks.state_slot(),
+                      .position = 0,
+                      .known_tokens = sequence.known(),
+                      .most_tokens = sequence.most_tokens,
+                      .blocks = append(plan, prefilling.home.blocks.table()),
+                      .restores = admitted.restore.has_value(),
+                      .restore = {},
+                      .restored = {}};
+  if (admitted.restore) {
+    const SnapshotInfo& info = admitted.restore->info;
+    admission.position = info.position;
+    admission.restore = copy_of(sequence.request.id, *admitted.restore, plan);
+    admission.restored = info;
+    prefilling.planned = info.position;
+    prefilling.home.exact_from = info.exact_from;
+    prefilling.home.draft_context_from = info.draft_context_from;
+    (info.kind == SnapshotKind::kFull ? prefilling.home.full_snapshot : prefilling.home.early_snapshot) = info.position;
+    flight.restores.push_back(std::move(*admitted.restore));
+  }
+  if (sequence.admissions++ == 0) {
+    sequence.cached_tokens = std::min(admission.position, sequence.prompt_tokens);
+    prompt_tokens_ += sequence.prompt_tokens;
+    cached_tokens_ += sequence.cached_tokens;
+  } else {
+    sequence.recomputed_tokens += std::max<int64_t>(0, sequence.written_before - admission.position);
+  }
+  plan.admissions.push_back(admission);
+  sequence.state = std::move(prefilling);
+  running_.add(sequence);
+}
+
+void StepScheduler::plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows) {
+  order_.assign(running_.prefilling().begin(), running_.prefilling().end());
+  for (Sequence* sequence : order_) {
+    if (rows.prefill <= 0) break;
+    auto& prefilling = std::get<Prefilling>(sequence->state);
+    const int64_t known = sequence->known(), begin = prefilling.planned;
+    int64_t end = std::min(known, begin + rows.prefill);
+    if (const auto boundary = next_early_boundary(config_.cache, begin, known); boundary && *boundary < end)
+      end = *boundary;
+
+    plan.prefills.push_back(
+        {.request = sequence->request.id, .position = begin, .rows = end - begin, .last = end == known});
+    plan.prefill_rows += end - begin;
+    rows.prefill -= end - begin;
+    flight.rows.push_back({.sequence = sequence, .assumed = end == known ? 1 : 0});
+    if (const auto choice = snapshot_after_chunk(config_.cache, prefilling.home, end, known))
+      plan_save(*sequence, *choice, plan, plan.saves_after, flight);
+    if (end == known) {
+      running_.remove(*sequence);
+      sequence->state = last_chunk_planned(std::move(prefilling));
+      running_.add(*sequence);
+    } else {
+      prefilling.planned = end;
+    }
+  }
+}
+
+void StepScheduler::plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan,
+                              std::vector<SnapshotCopy>& copies, Flight& flight) {
+  Residence& home = *residence(sequence.state);
+  if (!sequence.request.publish_prefix || home.generation != cache_generation_) return;
+  std::optional<SnapshotPlace> place =
+      cache_.place_snapshot({choice.kind, choice.position, home.exact_from, home.draft_context_from});
+  if (!place) return;
+  (choice.kind == SnapshotKind::kFull ? home.full_snapshot : home.early_snapshot) = choice.position;
+  copies.push_back(copy_of(sequence.request.id, *place, plan));
+  flight.saves.push_back({.sequence = &sequence, .place = std::move(*place)});
+}
+
+}  // namespace deepinfer

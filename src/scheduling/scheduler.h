@@ -1,0 +1,97 @@
+// Scheduler: which rows run in the next step.  A pure state machine: no threads, no clock, no device; the engine calls
+// it from one thread.
+//
+//   submit ─► waiting ─► running (prefilling ─► decoding) ─► ending ─► ended
+//                 ▲            │
+//                 └─ preempted ┘
+//
+// Rules
+// - Every running sequence that decodes is in every plan.  Prefill chunks fill what the token budget and the bound on a
+//   step's time leave.
+// - Waiting requests are admitted by priority, then by order of submission.  A request that does not fit yet may be
+//   passed by `most_passes` others, then admission waits for it.
+// - Where a decoding sequence needs a block and there is none, the running sequence of the lowest priority that loses
+//   the fewest tokens waits again; the oldest of the highest priority never does.  So something always progresses.
+// - Blocks and state slots are given back when no plan in flight uses them.
+// - Every accepted request ends exactly once, through take_ended().
+// Costs: O(1) amortised for a token, O(log n) for an admission or an end; a plan is O(running).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "scheduling/cache/cache_coordinator.h"
+#include "scheduling/plan.h"
+#include "scheduling/request.h"
+#include "scheduling/result.h"
+
+namespace deepinfer {
+
+struct SchedulerConfig {
+  CacheGeometry cache;
+  int64_t max_context = 0;           // tokens of a sequence, prompt and answer
+  int64_t step_rows = 512;           // token budget: most rows of a step; at least max_sequences
+  int max_sequences = 16;            // running at the same time; at most cache.state_slots
+  int plans_in_flight = 2;           // made and not yet answered by advance()
+  Time decode_latency{250'000'000};  // bound on a step's time while something decodes
+  int most_passes = 64;
+  int64_t least_chunk = 16;  // rows of a prefill chunk that runs whatever the latency bound says
+};
+
+struct EndedRequest {
+  RequestId id = 0;
+  EndReason reason = EndReason::kStop;
+  int64_t prompt_tokens = 0;
+  int64_t answer_tokens = 0;
+  int64_t cached_tokens = 0;      // of the prompt, at its first admission
+  int64_t recomputed_tokens = 0;  // processed again after preemptions
+  int preemptions = 0;
+};
+
+struct SchedulerStats {
+  int64_t waiting = 0, running = 0, prefilling = 0, ending = 0;
+  int64_t held_blocks = 0, available_blocks = 0, total_blocks = 0;
+  int64_t preemptions = 0;  // since the start, as all below
+  int64_t admitted = 0, ended = 0, submitted = 0;
+  int64_t prompt_tokens = 0, cached_tokens = 0, answer_tokens = 0;
+};
+
+class Scheduler {
+ public:
+  // rule outlives the scheduler.
+  static Result<std::unique_ptr<Scheduler>> create(const SchedulerConfig& config, const SnapshotRule& rule,
+                                                   ChainHash hash = chain_hash);
+  virtual ~Scheduler() = default;
+
+  // Accepts a request or says why not: empty prompt, more tokens than max_context or than the pool can ever hold (both
+  // numbers named), drafts negative.
+  virtual Status submit(Request request) = 0;
+
+  // Ends a request with EndReason::kCancelled unless it has ended.  Tokens of plans in flight are dropped.
+  virtual void cancel(RequestId id) = 0;
+
+  // Fills `plan`; false when there is nothing to do before the next submit, cancel, advance or deadline, or
+  // when plans_in_flight plans are out.
+  virtual bool next_plan(Time now, StepPlan& plan) = 0;
+
+  // The outcome of a plan, in the order of the plans.
+  virtual void advance(const StepResult& result) = 0;
+
+  // Requests that have ended since the last call, in order.  The tokens went through StepResult: of a request's tokens
+  // those count that were reported before its end.
+  virtual void take_ended(std::vector<EndedRequest>& out) = 0;
+
+  // When next_plan() has to be called although nothing happened: the nearest deadline, or kNever.
+  virtual Time next_deadline() const = 0;
+
+  virtual SchedulerStats stats() const = 0;
+  virtual bool idle() const = 0;  // nothing waiting, running or in flight
+  virtual void clear_cache() = 0;
+  // Aborts unless all invariants of the cache and the request states hold.
+  virtual void check_integrity() const = 0;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,100 @@
+// StepScheduler: the Scheduler of this library.  Three sources: requests and their ends (scheduler.cpp), the next step
+// (planning.cpp), the outcome of a step (outcome.cpp); what must always hold is in integrity.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "scheduling/flight.h"
+#include "scheduling/running_set.h"
+#include "scheduling/scheduler.h"
+#include "scheduling/sequence.h"
+#include "scheduling/snapshot_choice.h"
+#include "scheduling/step_budget.h"
+#include "scheduling/waiting_queue.h"
+
+namespace deepinfer {
+
+class StepScheduler final : public Scheduler {
+ public:
+  // config has been checked.
+  StepScheduler(const SchedulerConfig& config, const SnapshotRule& rule, ChainHash hash);
+  ~StepScheduler() override;
+
+  Status submit(Request request) override;
+  void cancel(RequestId id) override;
+  bool next_plan(Time now, StepPlan& plan) override;
+  void advance(const StepResult& result) override;
+  void take_ended(std::vector<EndedRequest>& out) override;
+  Time next_deadline() const override;
+  SchedulerStats stats() const override;
+  bool idle() const override;
+  void clear_cache() override;
+  void check_integrity() const override;
+
+ private:
+  // Rows of the step that is being planned.
+  struct StepRows {
+    int64_t prefill = 0;        // left for chunks
+    bool memory_short = false;  // a decoding sequence had to wait, or another to go for it
+    int64_t owed_blocks = 0;    // that waiting decoding sequences need
+  };
+
+  // Ends (scheduler.cpp).
+  void end_overdue(Time now);
+  void finish(Sequence& sequence, EndReason reason);
+  void leave(Sequence& sequence);  // Yielding or Ending: is retired by the next plan
+  void forget(Sequence& sequence);
+
+  // Planning (planning.cpp).
+  void plan_decodes(StepPlan& plan, Flight& flight, StepRows& rows);
+  void plan_decode(Sequence& sequence, int64_t most_drafts, StepPlan& plan, Flight& flight, StepRows& rows);
+  bool reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, StepRows& rows);
+  void preempt(Sequence& sequence);
+  void plan_departures(StepPlan& plan, Flight& flight);
+  void plan_admissions(StepPlan& plan, Flight& flight, const StepRows& rows);
+  WaitingQueue::Answer try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight, const StepRows& rows);
+  void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
+  void plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows);
+  // Adds the copy to `copies` if the sequence publishes and there is room.
+  void plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan, std::vector<SnapshotCopy>& copies,
+                 Flight& flight);
+
+  // Outcome (outcome.cpp).
+  void apply(const Flight::Rows& rows, const SequenceResult& result, std::span<const int32_t> tokens);
+  void publish(Flight::Save& save);
+  void retire(Sequence& sequence);
+
+  SchedulerConfig config_;
+  const SnapshotRule& rule_;
+  CacheCoordinator cache_;
+  int64_t most_sequence_tokens_;  // of one sequence: max_context, or what the pool holds
+  // Blocks that growing sequences leave for the snapshot of a preempted one, so that it loses little.
+  int64_t low_water_;
+
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;  // not ended, or holding blocks
+  WaitingQueue waiting_;
+  RunningSet running_;
+  std::set<std::pair<Time, RequestId>> deadlines_;  // of requests that have one and have not ended
+  std::vector<Sequence*> departing_;                // Yielding or Ending, not yet in a plan's retirements
+  int64_t leaving_blocks_ = 0;                      // in the tables of all Yielding and Ending sequences
+  int64_t yielding_ = 0, ending_ = 0;
+  Flights flights_;
+  StepBudget budget_;
+  std::vector<EndedRequest> ended_;
+
+  uint64_t submissions_ = 0, admissions_ = 0, plans_ = 0, publications_ = 0, cache_generation_ = 0;
+  int64_t preemptions_ = 0, ended_count_ = 0;
+  int64_t prompt_tokens_ = 0, cached_tokens_ = 0, answer_tokens_ = 0;
+  std::vector<Sequence*> order_;  // scratch of a plan
+};
+
+// The message of the first rule that a configuration breaks.
+Status check(const SchedulerConfig& config);
+
+}  // namespace deepinfer
