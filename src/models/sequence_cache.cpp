@@ -1,10 +1,25 @@
 #include "models/sequence_cache.h"
 
+#include <string>
 #include <utility>
+
+#include "base/out_of_memory.h"
 
 namespace deepinfer {
 
+namespace {
+
+std::string describe(int64_t tokens) {
+  return "the cache of a sequence of " + std::to_string(tokens) + " tokens";
+}
+
+}  // namespace
+
 Result<SequenceCache> SequenceCache::create(const CacheLayout& layout) {
+  return or_out_of_memory([] { return describe(0); }, [&] { return lay_out(layout); });
+}
+
+Result<SequenceCache> SequenceCache::lay_out(const CacheLayout& layout) {
   SequenceCache cache(layout);
   DI_ASSIGN_OR_RETURN(cache.rings_, Buffer::allocate(static_cast<uint64_t>(layout.bytes_per_sequence())));
   std::byte* ring = cache.rings_.data();
@@ -27,19 +42,31 @@ Result<SequenceCache> SequenceCache::create(const CacheLayout& layout) {
 }
 
 Status SequenceCache::reserve(int64_t tokens) {
-  while (capacity() < tokens) {
-    DI_ASSIGN_OR_RETURN(Buffer block, Buffer::allocate(static_cast<uint64_t>(layout_.bytes_per_block())));
-    for (size_t i = 0; i < block_lists_.size(); ++i) {
-      block_lists_[i].push_back(block.data() + part_offsets_[i]);
-      histories_[i].blocks = block_lists_[i].data();
-    }
-    blocks_.push_back(std::move(block));
+  return or_out_of_memory([&] { return describe(tokens); }, [&] { return add_blocks(tokens); });
+}
+
+Status SequenceCache::add_blocks(int64_t tokens) {
+  const int64_t total = (tokens + layout_.tokens_per_block - 1) / layout_.tokens_per_block;
+  if (total <= block_count_) return {};
+  constexpr int64_t kAlignment = Buffer::kAlignment;
+  const int64_t stride = (layout_.bytes_per_block() + kAlignment - 1) / kAlignment * kAlignment;
+  Result<Buffer> run = Buffer::allocate(static_cast<uint64_t>((total - block_count_) * stride));
+  if (!run.ok()) return run.status().with_context(describe(tokens));
+  // What can fail comes before what changes anything.
+  runs_.reserve(runs_.size() + 1);
+  for (auto& list : block_lists_) list.reserve(static_cast<size_t>(total));
+  for (size_t i = 0; i < block_lists_.size(); ++i) {
+    for (int64_t block = block_count_; block < total; ++block)
+      block_lists_[i].push_back(run->data() + (block - block_count_) * stride + part_offsets_[i]);
+    histories_[i].blocks = block_lists_[i].data();
   }
+  runs_.push_back(std::move(run).value());
+  block_count_ = total;
   return {};
 }
 
 int64_t SequenceCache::bytes() const {
-  return layout_.bytes_per_sequence() + static_cast<int64_t>(blocks_.size()) * layout_.bytes_per_block();
+  return layout_.bytes_per_sequence() + block_count_ * layout_.bytes_per_block();
 }
 
 }  // namespace deepinfer

@@ -1,5 +1,6 @@
 // SequenceCache: the memory of one sequence's cached records, laid out as a CacheLayout says.  Owned by the generator.
-// Rings are allocated once; full history grows by blocks of CacheLayout::tokens_per_block tokens, all groups together.
+// Rings are allocated once; full history by runs of blocks of CacheLayout::tokens_per_block tokens, all groups
+// together.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,10 @@ class SequenceCache {
  public:
   static Result<SequenceCache> create(const CacheLayout& layout);
 
-  // Makes room for this many tokens; never shrinks.  kResourceExhausted when the system has no memory left.
+  // Makes room for this many tokens; never shrinks.  Large runs of blocks take no memory before they are written.
+  // kResourceExhausted when the system has none left; nothing has changed then.
   Status reserve(int64_t tokens);
-  int64_t capacity() const { return static_cast<int64_t>(blocks_.size()) * layout_.tokens_per_block; }  // tokens
+  int64_t capacity() const { return block_count_ * layout_.tokens_per_block; }  // tokens
 
   // Valid until the next reserve().
   CacheView view() const { return {histories_, rings_list_}; }
@@ -25,10 +27,13 @@ class SequenceCache {
 
  private:
   explicit SequenceCache(CacheLayout layout) : layout_(std::move(layout)) {}
+  static Result<SequenceCache> lay_out(const CacheLayout& layout);
+  Status add_blocks(int64_t tokens);
 
   CacheLayout layout_;
   Buffer rings_;
-  std::vector<Buffer> blocks_;                        // one a block: the parts of all groups and layers in order
+  std::vector<Buffer> runs_;                          // of blocks; in a block the parts of all groups and layers
+  int64_t block_count_ = 0;                           // of all runs
   std::vector<int64_t> part_offsets_;                 // of each history inside a block
   std::vector<std::vector<std::byte*>> block_lists_;  // of each history
   std::vector<BlockList> histories_;
