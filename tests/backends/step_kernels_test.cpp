@@ -80,8 +80,8 @@ Sums run(const StepKernels& kernels) {
                       scale = random.floats(1, 3, 1);
   Matrix<float> partial(1, 5 * cpu::kMixPartial);
   for (int64_t chunk = 0; chunk < 5; ++chunk) {
-    kernels.mix_partial(raw(x), 5120, 1, fn.row(0), 5120, chunk * 1024, 1024, partial.row(0) + chunk * cpu::kMixPartial,
-                        0);
+    kernels.mix_partial(raw(x), 5120, 1, fn.row(0), 5120, chunk * 1024, 1024, 0, cpu::kMixCount,
+                        partial.row(0) + chunk * cpu::kMixPartial, 0);
   }
   float* mix = out.mix.row(0);
   kernels.mix_finish(partial.row(0), 5, 5120, base.row(0), scale.row(0), 20, 1e-6f, 1e-20f, mix, mix + 4, mix + 8);

@@ -248,7 +248,8 @@ namespace deepinfer::cpu {
 
 const AttentionKernels& attention_kernels_amx() {
   using namespace amx;
-  static constexpr AttentionKernels kTable = {kTile, true, prepare_queries, prepare_keys, scores, softmax, values};
+  static constexpr AttentionKernels kTable = {kTile,        kTileKeys, kTile,   true,  prepare_queries,
+                                              prepare_keys, scores,    softmax, values};
   return kTable;
 }
 

@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kMostChannels = 512;  // of a head
 constexpr int64_t kValueKeys = 32;      // keys widened together for the weighted sum
 constexpr int64_t kValueChannels = kChannelRange;
+constexpr int kScoreRange = 8;   // keys of a range: few, so that many threads may share a row
 constexpr int kValueHeads = 64;  // heads that share a widened block
 
 #if defined(__AVX512F__)
@@ -218,6 +219,6 @@ void values(const AttentionRow& row, int first_head, int heads, int64_t first_ch
 }  // namespace
 
 extern const AttentionKernels kAttention;
-const AttentionKernels kAttention = {1, false, prepare_queries, prepare_keys, scores, softmax, values};
+const AttentionKernels kAttention = {1, kScoreRange, 4, false, prepare_queries, prepare_keys, scores, softmax, values};
 
 }  // namespace deepinfer::cpu::DI_SIMD_NAMESPACE

@@ -1,5 +1,5 @@
 // Sparse attention.  Per query row: decode the visible records once (all heads share them), scores, softmax, weighted
-// sum. Many rows: one thread does a row.  Few rows: threads share each phase of a row, split by keys, heads and
+// sum.  Many rows: one thread does a row.  Few rows: threads share each phase of a row, split by keys, heads and
 // channels; no sum is ever split, so both ways give the same bits.
 #include <algorithm>
 #include <cmath>
@@ -14,9 +14,9 @@ namespace deepinfer::cpu {
 namespace {
 
 constexpr int64_t kMostHeadDim = 512;
-constexpr int64_t kMostBlockRows = 64;  // draft rows behind a full window
-constexpr int64_t kSharedWork =
-    4 << 20;  // multiply-adds of a row below which four forks and joins cost more than they save
+constexpr int64_t kMostBlockRows = 64;    // draft rows behind a full window
+constexpr int64_t kMostSharedRows = 64;   // rows of a step whose phases threads share
+constexpr int64_t kSharedWork = 1 << 20;  // multiply-adds of a row below which three hand-offs are not worth it
 
 int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -147,40 +147,46 @@ void Steps::attend_row(const SparseAttention& op, const AttentionSequence& seque
 
 // One fork and join a phase for all rows together; at most attention_slots_ rows.
 void Steps::attend_few_rows(const SparseAttention& op, int64_t rows) {
-  const AttentionKernels& attention = attention_kernels(op.heads);
-  const auto row_at = [&](int64_t i) {
-    const auto [sequence, offset] = find_query(op, i);
-    return attention_row(op, sequence->first_row + offset, visible_rows(op, *sequence, offset).count(), i);
+  struct SharedRow {
+    const AttentionSequence* sequence;
+    VisibleRows visible;
+    AttentionRow row;
   };
-  const int64_t key_ranges = (attention_keys_ + kKeyRange - 1) / kKeyRange;
+  const AttentionKernels& attention = attention_kernels(op.heads);
+  SharedRow shared[kMostSharedRows];
+  int64_t most_keys = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const auto [sequence, offset] = find_query(op, i);
+    const VisibleRows visible = visible_rows(op, *sequence, offset);
+    shared[i] = {sequence, visible, attention_row(op, sequence->first_row + offset, visible.count(), i)};
+    most_keys = std::max(most_keys, visible.count());
+  }
+  for_each_task(pool_, rows, [&](int64_t i, int) { attention.prepare_queries(shared[i].row); });
+  const int64_t key_ranges = (most_keys + attention.key_range - 1) / attention.key_range;
   for_each_task(pool_, rows * key_ranges, [&](int64_t task, int) {
-    const auto [sequence, offset] = find_query(op, task / key_ranges);
-    const AttentionRow row = row_at(task / key_ranges);
-    if (task % key_ranges == 0) attention.prepare_queries(row);
-    const int64_t first = task % key_ranges * kKeyRange, count = std::min(kKeyRange, row.count - first);
+    const auto& [sequence, visible, row] = shared[task / key_ranges];
+    const int64_t first = task % key_ranges * attention.key_range;
+    const int64_t count = std::min<int64_t>(attention.key_range, row.count - first);
     if (count <= 0) return;
-    decode_keys(kernels_, op, *sequence, visible_rows(op, *sequence, offset), first, first + count, row.keys);
+    decode_keys(kernels_, op, *sequence, visible, first, first + count, row.keys);
     attention.prepare_keys(row, first, count);
+    attention.scores(row, first, count);
   });
-  for_each_task(pool_, rows * key_ranges, [&](int64_t task, int) {
-    const AttentionRow row = row_at(task / key_ranges);
-    const int64_t first = task % key_ranges * kKeyRange;
-    if (first < row.count) attention.scores(row, first, std::min(kKeyRange, row.count - first));
+  const auto heads_from = [&](int64_t first, int range) {
+    return static_cast<int>(std::min<int64_t>(range, op.heads - first));
+  };
+  const int64_t softmax_tasks = (op.heads + attention.head_range - 1) / attention.head_range;
+  for_each_task(pool_, rows * softmax_tasks, [&](int64_t task, int) {
+    const auto first = static_cast<int>(task % softmax_tasks * attention.head_range);
+    attention.softmax(shared[task / softmax_tasks].row, first, heads_from(first, attention.head_range));
   });
   const int64_t head_ranges = (op.heads + kHeadRange - 1) / kHeadRange;
-  const auto heads_from = [&](int64_t first) {
-    return static_cast<int>(std::min<int64_t>(kHeadRange, op.heads - first));
-  };
-  for_each_task(pool_, rows * head_ranges, [&](int64_t task, int) {
-    const auto first = static_cast<int>(task % head_ranges * kHeadRange);
-    attention.softmax(row_at(task / head_ranges), first, heads_from(first));
-  });
   const int64_t value_tasks = head_ranges * ((op.head_dim + kChannelRange - 1) / kChannelRange);
   for_each_task(pool_, rows * value_tasks, [&](int64_t task, int) {
-    const AttentionRow row = row_at(task / value_tasks);
+    const AttentionRow& row = shared[task / value_tasks].row;
     const auto head = static_cast<int>(task % value_tasks % head_ranges * kHeadRange);
     const int64_t channel = task % value_tasks / head_ranges * kChannelRange;
-    attention.values(row, head, heads_from(head), channel, std::min(kChannelRange, row.d - channel));
+    attention.values(row, head, heads_from(head, kHeadRange), channel, std::min(kChannelRange, row.d - channel));
   });
 }
 
@@ -191,8 +197,14 @@ void Steps::sparse_attention(const SparseAttention& op) {
            "prepare() was told fewer or narrower heads");
   int64_t rows = 0;
   for (int s = 0; s < op.sequence_count; ++s) rows += op.sequences[s].rows;
-  const int64_t row_work = 2 * attention_keys_ * op.heads * op.head_dim;
-  if (rows > 0 && rows < attention_slots_ && row_work >= kSharedWork) return attend_few_rows(op, rows);
+  if (rows > 0 && rows < attention_slots_ && rows <= kMostSharedRows) {
+    int64_t keys = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      const auto [sequence, offset] = find_query(op, i);
+      keys = std::max(keys, visible_rows(op, *sequence, offset).count());
+    }
+    if (2 * keys * op.heads * op.head_dim >= kSharedWork) return attend_few_rows(op, rows);
+  }
   for_each_task(pool_, rows, [&](int64_t row, int thread) {
     const auto [sequence, offset] = find_query(op, row);
     attend_row(op, *sequence, offset, thread);

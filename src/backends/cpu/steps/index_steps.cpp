@@ -16,12 +16,16 @@ namespace deepinfer::cpu {
 namespace {
 
 constexpr int64_t kBlockRows = 8;  // queries that share unpacked keys
-constexpr int64_t kRangeKeys =
-    1024;  // of a task when threads share a row; a multiple of every candidate block and tile
 constexpr int kMostIndexDim = 256;
 
 int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
+}
+
+// Keys of a task when threads share a row: a multiple of every candidate block and tile, and some ten microseconds.
+int64_t range_keys(const IndexTopk& op) {
+  constexpr int64_t kRangeWork = 1 << 20, kLeast = 128, kMost = 1024;
+  return std::clamp(round_up(kRangeWork / (int64_t{op.heads} * op.head_dim), kKeyTile), kLeast, kMost);
 }
 
 int64_t visible_keys(const IndexTopk& op, const IndexSequence& sequence, int64_t offset) {
@@ -200,7 +204,7 @@ void Steps::select_from_long_pool(const IndexTopk& op, const IndexSequence& sequ
   const int64_t row = sequence.first_row + offset, blocks = op.candidates.columns;
   unpack_queries(op, row, 1, scratch);
   for (int t = 0; t < pool_.threads(); ++t) selections_[t * kBlockRows] = index_scratch(t).selection(0, op.top_k, 0);
-  const int64_t range = std::max<int64_t>(1, kRangeKeys / op.candidate_block);
+  const int64_t range = std::max<int64_t>(1, range_keys(op) / op.candidate_block);
   for_each_task(pool_, (blocks + range - 1) / range, [&](int64_t task, int thread) {
     score_blocks(op, sequence, offset, scratch.query[0], task * range, std::min(blocks, (task + 1) * range),
                  selections_[thread * kBlockRows].rows);
@@ -219,9 +223,10 @@ void Steps::select_long_rows(const IndexTopk& op, const IndexSequence& sequence,
       selections_[t * kBlockRows + r] = index_scratch(t).selection(r, op.top_k, op.candidates.columns);
     }
   }
-  for_each_task(pool_, (most + kRangeKeys - 1) / kRangeKeys, [&](int64_t task, int thread) {
+  const int64_t range = range_keys(op);
+  for_each_task(pool_, (most + range - 1) / range, [&](int64_t task, int thread) {
     RowSelection* const own = selections_.data() + thread * kBlockRows;
-    score_keys(op, sequence, offset, rows, query, task * kRangeKeys, std::min(most, (task + 1) * kRangeKeys), own);
+    score_keys(op, sequence, offset, rows, query, task * range, std::min(most, (task + 1) * range), own);
   });
   for_each_task(pool_, rows, [&](int64_t r, int thread) {
     for (int t = 1; t < pool_.threads(); ++t) {
@@ -249,7 +254,7 @@ void Steps::index_topk(const IndexTopk& op) {
     tasks += (sequence.rows + unit - 1) / unit;
     const int64_t most = sequence.rows > 0 ? visible_keys(op, sequence, sequence.rows - 1) : 0;
     DI_CHECK(most <= limits_.max_position + 1, "prepare() was told a shorter context");
-    long_history |= most >= 4 * kRangeKeys;
+    long_history |= most >= 3 * range_keys(op);
   }
   if (tasks < pool_.threads() && long_history) {
     for (int s = 0; s < op.sequence_count; ++s) {

@@ -9,6 +9,7 @@
 namespace deepinfer::cpu {
 
 inline constexpr int kMixCount = 24;        // coefficients of a hyper-connection site: 4 pre, 4 post, 16 comb
+inline constexpr int kMixProducts = 6;      // coefficients are computed so many at a time
 inline constexpr int kMixPartial = 32;      // floats of one partial result: the 24 products, the sum of squares, unused
 inline constexpr int64_t kMixChunk = 1024;  // channels of one partial sum; the order of the whole sum follows from it
 inline constexpr int kKeyTile = 16;         // index keys scored together
@@ -71,17 +72,19 @@ struct AttentionRow {
   float* denominator;  // [heads]
 };
 
-inline constexpr int64_t kKeyRange = 32;      // key ranges begin at multiples of it
-inline constexpr int64_t kChannelRange = 64;  // channel ranges likewise; at most this long
-inline constexpr int kHeadRange = 16;         // head ranges likewise
+inline constexpr int64_t kKeyRange = 32;      // keys are rounded up to a multiple of it
+inline constexpr int64_t kChannelRange = 64;  // channel ranges begin at multiples of it; at most this long
+inline constexpr int kHeadRange = 16;         // head ranges of values likewise
 
 struct AttentionKernels {
   int head_multiple;  // heads that this path wants
+  int key_range;      // key ranges begin at multiples of it; divides kKeyRange
+  int head_range;     // head ranges of softmax likewise; divides kHeadRange
   bool tiles;         // needs key_tiles [rounded count][d] and weight_tiles [rounded count][heads]
-  // 1: queries, and per key range after its keys are decoded.  Needs queries [heads][d].
+  // 1: queries [heads][d].
   void (*prepare_queries)(const AttentionRow& row);
+  // 2, per key range after its keys are decoded: scores [heads][rounded count], in an order of the path's own.
   void (*prepare_keys)(const AttentionRow& row, int64_t first, int64_t count);
-  // 2: scores [heads][rounded count], in an order of the path's own.
   void (*scores)(const AttentionRow& row, int64_t first, int64_t count);
   // 3: numerators (rounded to bf16) and denominators.
   void (*softmax)(const AttentionRow& row, int first_head, int heads);
@@ -98,15 +101,17 @@ struct StepKernels {
   void (*rope)(uint16_t* x, int64_t heads, int64_t head_dim, int64_t channels, const float* cos, const float* sin);
   void (*quantize_activation)(const uint16_t* x, int64_t k, uint16_t* y);  // k a multiple of 32
 
-  // Channels [first, first + count) of a row of width `width`: 24 partial products and the partial sum of squares, for
-  // `rows` rows x + i * stride; partial + i * partial_stride receives kMixPartial floats.  count <= kMixChunk.
+  // Channels [first, first + count) of a row of width `width`: the partial products [product, product + products) and,
+  // with product 0, the partial sum of squares, for `rows` rows x + i * stride; partial + i * partial_stride has room
+  // for kMixPartial floats.  count <= kMixChunk; product and products are multiples of kMixProducts.
   void (*mix_partial)(const uint16_t* x, int64_t stride, int64_t rows, const float* fn, int64_t width, int64_t first,
-                      int64_t count, float* partial, int64_t partial_stride);
+                      int64_t count, int product, int products, float* partial, int64_t partial_stride);
   // The coefficients of one row from its partial results, added in order.
   void (*mix_finish)(const float* partial, int64_t chunks, int64_t width, const float* base, const float* scale,
                      int iterations, float hc_eps, float norm_eps, float* pre, float* post, float* comb);
-  void (*collapse)(const uint16_t* streams, const float* pre, int64_t d, uint16_t* x);
-  void (*expand)(const uint16_t* y, const float* post, const float* comb, int64_t d, uint16_t* streams);
+  // `count` channels of copies that lie d apart.
+  void (*collapse)(const uint16_t* streams, const float* pre, int64_t d, int64_t count, uint16_t* x);
+  void (*expand)(const uint16_t* y, const float* post, const float* comb, int64_t d, int64_t count, uint16_t* streams);
   void (*mean)(const uint16_t* streams, int64_t d, uint16_t* x);
 
   void (*engram_row)(const uint8_t* values, const uint8_t* scales, int64_t width,

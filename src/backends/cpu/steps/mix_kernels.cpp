@@ -6,7 +6,7 @@ namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kTileRows = 4, kTileOutputs = 6;
+constexpr int kTileRows = 4, kTileOutputs = kMixProducts;
 #else
 constexpr int kTileRows = 2, kTileOutputs = 2;
 #endif
@@ -62,23 +62,25 @@ DI_INLINE void divide_by_sums(__m128 (&v)[4], __m128 eps) {
 }  // namespace
 
 void mix_partial(const uint16_t* x, int64_t stride, int64_t rows, const float* fn, int64_t width, int64_t first,
-                 int64_t count, float* partial, int64_t partial_stride) {
+                 int64_t count, int product, int products, float* partial, int64_t partial_stride) {
   alignas(64) float chunk[kTileRows * kMixChunk];
   int64_t row = 0;
   for (; row + kTileRows <= rows; row += kTileRows) {
     float* out = partial + row * partial_stride;
     for (int r = 0; r < kTileRows; ++r) {
-      out[r * partial_stride + kMixCount] = widen_chunk(x + (row + r) * stride + first, count, chunk + r * kMixChunk);
+      const float squares = widen_chunk(x + (row + r) * stride + first, count, chunk + r * kMixChunk);
+      if (product == 0) out[r * partial_stride + kMixCount] = squares;
     }
-    for (int o = 0; o < kMixCount; o += kTileOutputs) {
+    for (int o = product; o < product + products; o += kTileOutputs) {
       dot_tile<kTileRows, kTileOutputs>(chunk, fn + o * width + first, width, count, out + o, partial_stride);
     }
   }
   for (; row < rows; ++row) {
     float* out = partial + row * partial_stride;
-    out[kMixCount] = widen_chunk(x + row * stride + first, count, chunk);
-    for (int o = 0; o < kMixCount; o += 6) {
-      dot_tile<1, 6>(chunk, fn + o * width + first, width, count, out + o, partial_stride);
+    const float squares = widen_chunk(x + row * stride + first, count, chunk);
+    if (product == 0) out[kMixCount] = squares;
+    for (int o = product; o < product + products; o += kMixProducts) {
+      dot_tile<1, kMixProducts>(chunk, fn + o * width + first, width, count, out + o, partial_stride);
     }
   }
 }

@@ -1,5 +1,5 @@
 // The coefficients of hyper-connections.  A row's 24 dot products are cut into chunks of kMixChunk channels whose sums
-// are added in order: the same order whether one thread does a row or many share it.
+// are added in order: the same order whether one thread does a row or many share its chunks and dot products.
 #include <algorithm>
 
 #include "backends/cpu/steps/row_tasks.h"
@@ -9,6 +9,7 @@
 namespace deepinfer::cpu {
 namespace {
 
+constexpr int64_t kFewChunks = 4;
 constexpr int64_t kBlockRows = 16;  // rows that share a chunk of fn while it lies in the second-level cache
 
 }  // namespace
@@ -28,10 +29,11 @@ void Steps::hyper_connection_mix(const HyperConnectionMix& op) {
   const HyperConnectionWeights& w = op.weights;
   const int64_t row_stride = chunks * kMixPartial;
   float* const partials = mix_partials_.as<float>();
-  const auto accumulate = [&](int64_t first_row, int64_t count, int64_t chunk, float* to) {
+  const auto accumulate = [&](int64_t first_row, int64_t count, int64_t chunk, int product, int products, float* to) {
     const int64_t first = chunk * kMixChunk;
     kernels_.mix_partial(reinterpret_cast<const uint16_t*>(op.streams.row(first_row)), op.streams.stride, count, w.fn,
-                         width, first, std::min(kMixChunk, width - first), to + chunk * kMixPartial, row_stride);
+                         width, first, std::min(kMixChunk, width - first), product, products, to + chunk * kMixPartial,
+                         row_stride);
   };
   const auto finish = [&](int64_t row, const float* from) {
     kernels_.mix_finish(from, chunks, width, w.base, w.scale, w.sinkhorn_iterations, w.hc_eps, w.norm_eps,
@@ -39,18 +41,28 @@ void Steps::hyper_connection_mix(const HyperConnectionMix& op) {
   };
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
   if (blocks < pool_.threads()) {
-    // Few rows: threads share each row's chunks.  rows < threads * kBlockRows, so all partial sums have a place.
-    for_each_task(pool_, blocks * chunks, [&](int64_t task, int) {
-      const int64_t first = task / chunks * kBlockRows;
-      accumulate(first, std::min(kBlockRows, rows - first), task % chunks, partials + first * row_stride);
-    });
+    // Few rows: threads share each row's chunks and its products.  rows < threads * kBlockRows, so all partial sums
+    // have a place.  A narrow model's few chunks are not worth a hand-off.
+    const int64_t parts = chunks <= kFewChunks ? 1 : kMixCount / kMixProducts;
+    const auto run = [&](int64_t task, int) {
+      const int64_t part = task / parts, first = part / chunks * kBlockRows;
+      const auto product = static_cast<int>(task % parts * kMixProducts);
+      accumulate(first, std::min(kBlockRows, rows - first), part % chunks, product, static_cast<int>(kMixCount / parts),
+                 partials + first * row_stride);
+    };
+    const int64_t tasks = blocks * chunks * parts;
+    if (rows * chunks <= kFewChunks) {
+      for (int64_t task = 0; task < tasks; ++task) run(task, 0);
+    } else {
+      for_each_task(pool_, tasks, run);
+    }
     for_each_row(pool_, rows, 4096, [&](int64_t row, int) { finish(row, partials + row * row_stride); });
     return;
   }
   for_each_task(pool_, blocks, [&](int64_t block, int thread) {
     const int64_t first = block * kBlockRows, count = std::min(kBlockRows, rows - first);
     float* own = partials + thread * kBlockRows * row_stride;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) accumulate(first, count, chunk, own);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) accumulate(first, count, chunk, 0, kMixCount, own);
     for (int64_t i = 0; i < count; ++i) finish(first + i, own + i * row_stride);
   });
 }

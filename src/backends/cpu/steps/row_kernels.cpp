@@ -55,25 +55,27 @@ void rope(uint16_t* x, int64_t heads, int64_t head_dim, int64_t channels, const 
   }
 }
 
-void collapse(const uint16_t* streams, const float* pre, int64_t d, uint16_t* x) {
+void collapse(const uint16_t* streams, const float* pre, int64_t d, int64_t count, uint16_t* x) {
   const F p0 = splat(pre[0]), p1 = splat(pre[1]), p2 = splat(pre[2]), p3 = splat(pre[3]);
-  for (int64_t i = 0; i < d; i += kLanes) {
+  for (int64_t i = 0; i < count; i += kLanes) {
     const uint16_t* s = streams + i;
-    const F sum = ((p0 * load_bf16(s, d - i) + p1 * load_bf16(s + d, d - i)) + p2 * load_bf16(s + 2 * d, d - i)) +
-                  p3 * load_bf16(s + 3 * d, d - i);
-    store_bf16(x + i, sum, d - i);
+    const int64_t left = count - i;
+    const F sum = ((p0 * load_bf16(s, left) + p1 * load_bf16(s + d, left)) + p2 * load_bf16(s + 2 * d, left)) +
+                  p3 * load_bf16(s + 3 * d, left);
+    store_bf16(x + i, sum, left);
   }
 }
 
-void expand(const uint16_t* y, const float* post, const float* comb, int64_t d, uint16_t* streams) {
-  for (int64_t i = 0; i < d; i += kLanes) {
-    const F out = load_bf16(y + i, d - i);
+void expand(const uint16_t* y, const float* post, const float* comb, int64_t d, int64_t count, uint16_t* streams) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t left = count - i;
+    const F out = load_bf16(y + i, left);
     F old[4];
-    for (int k = 0; k < 4; ++k) old[k] = load_bf16(streams + k * d + i, d - i);
+    for (int k = 0; k < 4; ++k) old[k] = load_bf16(streams + k * d + i, left);
     for (int j = 0; j < 4; ++j) {
       const F mixed = ((splat(comb[j]) * old[0] + splat(comb[4 + j]) * old[1]) + splat(comb[8 + j]) * old[2]) +
                       splat(comb[12 + j]) * old[3];
-      store_bf16(streams + j * d + i, splat(post[j]) * out + mixed, d - i);
+      store_bf16(streams + j * d + i, splat(post[j]) * out + mixed, left);
     }
   }
 }

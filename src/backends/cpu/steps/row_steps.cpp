@@ -16,6 +16,8 @@ uint16_t* raw(bf16* x) {
   return reinterpret_cast<uint16_t*>(x);
 }
 
+constexpr int64_t kSharedColumns = 2048;  // wider rows are worth two hand-offs
+
 }  // namespace
 
 // The AMX path differs in its matrix products and in attention over many heads only.
@@ -68,13 +70,9 @@ void Steps::rope(const Rope& op) {
 }
 
 void Steps::quantize_activation(const QuantizeActivation& op) {
-  constexpr int64_t kColumns = 8192;  // of a task: one row of attention output is 32,768 wide
-  const int64_t k = op.x.columns;
-  DI_CHECK(k % 32 == 0 && op.y.columns == k, "x and y have the same width, a multiple of 32");
-  const int64_t parts = (k + kColumns - 1) / kColumns;
-  for_each_row(pool_, op.x.rows * parts, 2 * std::min(k, kColumns), [&](int64_t task, int) {
-    const int64_t m = task / parts, first = task % parts * kColumns;
-    kernels_.quantize_activation(raw(op.x.row(m)) + first, std::min(kColumns, k - first), raw(op.y.row(m)) + first);
+  DI_CHECK(op.x.columns % 32 == 0 && op.y.columns == op.x.columns, "x and y have the same width, a multiple of 32");
+  for_each_part(pool_, op.x.rows, op.x.columns, 2, [&](int64_t m, int64_t first, int64_t count) {
+    kernels_.quantize_activation(raw(op.x.row(m)) + first, count, raw(op.y.row(m)) + first);
   });
 }
 
@@ -82,18 +80,29 @@ void Steps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
   const int64_t d = op.x.columns;
   DI_CHECK(op.streams.columns == kHyperCopies * d && op.pre.columns == kHyperCopies,
            "streams is [rows, 4 d], pre [rows, 4]");
-  for_each_row(pool_, op.x.rows, 5 * d, [&](int64_t m, int) {
+  const auto collapse = [&](int64_t m, int64_t first, int64_t count) {
+    kernels_.collapse(raw(op.streams.row(m)) + first, op.pre.row(m), d, count, raw(op.x.row(m)) + first);
+  };
+  const auto norm = [&](int64_t m) {
     uint16_t* x = raw(op.x.row(m));
-    kernels_.collapse(raw(op.streams.row(m)), op.pre.row(m), d, x);
     if (op.norm != nullptr) kernels_.rms_norm(x, raw(op.norm), d, op.eps, x);
+  };
+  if (d > kSharedColumns && op.x.rows < pool_.threads()) {
+    for_each_part(pool_, op.x.rows, d, 8, collapse);
+    for_each_row(pool_, op.x.rows, 2 * d, [&](int64_t m, int) { norm(m); });
+    return;
+  }
+  for_each_row(pool_, op.x.rows, 5 * d, [&](int64_t m, int) {
+    collapse(m, 0, d);
+    norm(m);
   });
 }
 
 void Steps::hyper_connection_expand(const HyperConnectionExpand& op) {
   const int64_t d = op.y.columns;
   DI_CHECK(op.streams.columns == kHyperCopies * d, "streams is [rows, 4 d]");
-  for_each_row(pool_, op.y.rows, 8 * d, [&](int64_t m, int) {
-    kernels_.expand(raw(op.y.row(m)), op.post.row(m), op.comb.row(m), d, raw(op.streams.row(m)));
+  for_each_part(pool_, op.y.rows, d, 8, [&](int64_t m, int64_t first, int64_t count) {
+    kernels_.expand(raw(op.y.row(m)) + first, op.post.row(m), op.comb.row(m), d, count, raw(op.streams.row(m)) + first);
   });
 }
 
@@ -106,11 +115,8 @@ void Steps::hyper_connection_mean(const HyperConnectionMean& op) {
 
 void Steps::add_rows(const AddRows& op) {
   DI_CHECK(op.x.columns == op.y.columns && op.x.rows == op.y.rows, "x and y have one shape");
-  constexpr int64_t kColumns = 16384;
-  const int64_t parts = (op.x.columns + kColumns - 1) / kColumns;
-  for_each_row(pool_, op.x.rows * parts, kColumns, [&](int64_t task, int) {
-    const int64_t m = task / parts, first = task % parts * kColumns;
-    kernels_.add_rows(op.x.row(m) + first, std::min(kColumns, op.x.columns - first), op.y.row(m) + first);
+  for_each_part(pool_, op.x.rows, op.x.columns, 1, [&](int64_t m, int64_t first, int64_t count) {
+    kernels_.add_rows(op.x.row(m) + first, count, op.y.row(m) + first);
   });
 }
 
