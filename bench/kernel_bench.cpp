@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 #include <vector>
 
+#include "bench/kernel_attention.h"
 #include "bench/kernel_cache_rate.h"
 #include "bench/kernel_weights.h"
 #include "bench/machine_limits.h"
@@ -92,6 +95,35 @@ class KernelBench {
            .unit = "GFLOP/s",
            .limit = {},
            .note = fmt::format("{} threads", pool_->threads())});
+  }
+
+  // What a parallel operation costs beside its work: all threads begin and the caller sees that all are done.
+  void hand_off() {
+    constexpr const char* kName = "machine: hand-off to all threads and back";
+    if (skip(kName)) return;
+    const int threads = pool_->threads();
+    std::vector<double> seconds;
+    for (int i = 0; i < 1000 * options_.samples; ++i) {
+      std::atomic<int> arrived{0};
+      const auto start = Clock::now();
+      pool_->parallel_for(threads, [&](int64_t, int) {
+        arrived.fetch_add(1, std::memory_order_relaxed);
+        while (arrived.load(std::memory_order_relaxed) < threads) std::this_thread::yield();
+      });
+      seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    sink_({.name = kName,
+           .value = 1e6 * median(seconds),
+           .unit = "us",
+           .limit = {},
+           .note = fmt::format("{} threads, awake", threads)});
+  }
+
+  // Decode: every head of one row attends to a full window and as many compressed rows as the indexer selects.
+  void attention() {
+    const KernelAttention step;
+    measure(fmt::format("sparse_attention, 1 row, {} keys", KernelAttention::kKeys), 0, step.operations(),
+            Bound::kRoofline, [&] { step.run(*ops_); });
   }
 
   void products(const ProductCase& c, int64_t rows, Bound bound) {
@@ -227,20 +259,27 @@ Status bench_kernels(const KernelBenchOptions& options, CpuIsa isa, ResultSink s
   DI_RETURN_IF_ERROR(ops->prepare({.rows = kMaxRows,
                                    .max_k = 32768,
                                    .max_n = 129280,
+                                   .heads = KernelAttention::kHeads,
+                                   .head_dim = KernelAttention::kHeadDim,
+                                   .window_size = KernelAttention::kWindow,
+                                   .top_k = KernelAttention::kSelected,
+                                   .max_position = KernelAttention::kPosition,
                                    .experts = 384,
                                    .experts_per_token = kTopK,
                                    .expert_width = kExpertWidth,
                                    .hidden = kHidden,
                                    .vocabulary = 129280}));
-  auto pool = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = options.threads});
+  auto pool = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = options.threads, .spin_microseconds = 20});
   DI_ASSIGN_OR_RETURN(RotatingWeights weights, RotatingWeights::make(weight_bytes, *pool));
   DI_ASSIGN_OR_RETURN(ReadBandwidth bandwidth, ReadBandwidth::prepare(static_cast<int64_t>(buffer_bytes), *pool));
   KernelBench bench(options, isa, std::move(ops), std::move(pool), std::move(weights), std::move(bandwidth), sink);
   bench.machine();
+  bench.hand_off();
   bench.cache_rates();
   for (const ProductCase& c : kDecodeCases) bench.products(c, 1, Bound::kBandwidth);
   const int experts = bench.experts_that_fit();
   bench.experts(1, experts, Bound::kBandwidth);
+  bench.attention();
   for (const int64_t rows : {6, 16}) bench.products(kDecodeCases[1], rows, Bound::kRoofline);
   bench.experts(experts * 8 / kTopK, experts, Bound::kRoofline);
   for (const int64_t rows : {256, 512, 2048}) {

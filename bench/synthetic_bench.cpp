@@ -136,7 +136,8 @@ class SyntheticBench {
 Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& backend, ResultSink sink) {
   constexpr int64_t kChunk = 512;
   TimedOps ops(backend);  // two clock reads a call: some microseconds of a step that takes milliseconds
-  ThreadPool pool({.threads = options.threads});
+  // Of the limits: its threads sleep while those of the backend work.
+  ThreadPool pool({.threads = options.threads, .spin_microseconds = 20});
   const auto wanted = static_cast<uint64_t>(std::max<int64_t>(4 * last_level_cache_bytes(), int64_t{256} << 20));
   const uint64_t buffer_bytes = std::min(wanted, options.memory_bytes / 4);
   DI_ASSIGN_OR_RETURN(const int experts, experts_that_fit(options, buffer_bytes));
