@@ -62,10 +62,10 @@ Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer,
   const auto is_one_of = [](std::span<const int32_t> tokens, int32_t token) {
     return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
   };
-  // Tokens up to the one that ended the answer.  A step may have decided more: they are not part of it, or its length
-  // would depend on the drafts.
-  size_t taken = 0;
-  const auto on_tokens = [&](std::span<const GeneratedToken> tokens) {
+  // Takes the tokens up to the one that ends the answer.  A step may have decided more: they are not part of it, or its
+  // length would depend on the drafts.
+  const auto on_tokens = [&](std::span<const GeneratedToken> tokens) -> Taken {
+    size_t taken = 0;
     for (const GeneratedToken& token : tokens) {
       ++taken;
       if (is_one_of(request.params.stop_tokens, token.token)) {
@@ -83,10 +83,9 @@ Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer,
         ++answer.reasoning_tokens;
       if (!collector.wanted()) break;
     }
-    return !stopped && !ended && collector.wanted();
+    return !stopped && !ended && collector.wanted() ? Taken(true) : Taken::last(taken);
   };
   DI_ASSIGN_OR_RETURN(answer.generation, generator.generate(request.prompt, request.params, on_tokens));
-  answer.generation.tokens.resize(taken);
   if (!stopped) {
     const std::string rest = decoder.finish();
     if (!rest.empty()) stopped = !parser.push(rest, collector);

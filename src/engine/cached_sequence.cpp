@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace deepinfer {
 
-Result<CachedSequence> CachedSequence::create(const Model& model) {
+Result<CachedSequence> CachedSequence::create(const Model& model, int64_t max_context) {
   DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(model.cache_layout()));
-  return CachedSequence(std::move(cache));
+  DI_RETURN_IF_ERROR(cache.reserve(max_context));
+  CachedSequence sequence(std::move(cache));
+  sequence.tokens_.reserve(static_cast<size_t>(max_context));
+  return sequence;
 }
 
 int64_t CachedSequence::begin(const Model& model, std::span<const int32_t> prompt, const RowRule& rule) {
@@ -25,9 +30,10 @@ int64_t CachedSequence::begin(const Model& model, std::span<const int32_t> promp
   return keep;
 }
 
-Result<StepSequence> CachedSequence::append(std::span<const int32_t> tokens, int64_t logits_from, bool draft_context) {
+StepSequence CachedSequence::append(std::span<const int32_t> tokens, int64_t logits_from, bool draft_context) {
   const auto rows = static_cast<int64_t>(tokens.size());
-  DI_RETURN_IF_ERROR(cache_.reserve(processed() + rows));
+  DI_CHECK(processed() + rows <= cache_.capacity(), "a sequence stays within the context that it was made for");
+  written_.end = std::max(written_.end, processed() + rows);
   tokens_.resize(static_cast<size_t>(processed()));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   keeps_draft_context_ = draft_context;
@@ -44,7 +50,6 @@ Result<StepSequence> CachedSequence::append(std::span<const int32_t> tokens, int
 
 void CachedSequence::commit(int64_t kept) {
   const int64_t position = processed();
-  written_.end = std::max(written_.end, static_cast<int64_t>(tokens_.size()));
   written_.processed = position + kept;
   tokens_.resize(static_cast<size_t>(written_.processed));
   const int64_t first = std::max(position, draft_context_start_);

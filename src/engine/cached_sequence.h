@@ -14,7 +14,8 @@ namespace deepinfer {
 
 class CachedSequence {
  public:
-  static Result<CachedSequence> create(const Model& model);
+  // With memory for max_context tokens: steps allocate nothing.
+  static Result<CachedSequence> create(const Model& model, int64_t max_context);
 
   // Keeps as many leading tokens of the prompt as may be gone on from with the bits of a fresh start, at most all but
   // the last.  Returns their number.
@@ -24,9 +25,9 @@ class CachedSequence {
   int64_t draft_context_from() const { return draft_context_from_; }
   CacheView cache() const { return cache_.view(); }
 
-  // Adds tokens as the rows of a step; the returned part is valid until the next call.  Logits come from the rows at
-  // positions >= logits_from.  kResourceExhausted when there is no memory for them; nothing has changed then.
-  Result<StepSequence> append(std::span<const int32_t> tokens, int64_t logits_from, bool draft_context);
+  // Adds tokens, up to max_context in all, as the rows of a step; the returned part is valid until the next call.
+  // Logits come from the rows at positions >= logits_from.  A step that is never committed counts as rolled back.
+  StepSequence append(std::span<const int32_t> tokens, int64_t logits_from, bool draft_context);
   // After the step has run: its first `kept` rows count, the others are rolled back.
   void commit(int64_t kept);
 

@@ -30,8 +30,10 @@ Status validate(const GenerationParams& p, int32_t vocabulary) {
   DI_RETURN_IF_ERROR(check("top_p", p.top_p, p.top_p > 0 && p.top_p <= 1, "above 0, to 1"));
   DI_RETURN_IF_ERROR(check("min_p", p.min_p, p.min_p >= 0 && p.min_p <= 1, "0 to 1"));
   DI_RETURN_IF_ERROR(check("top_k", p.top_k, p.top_k >= 0, "integers from 0 (0: off)"));
-  DI_RETURN_IF_ERROR(check("repetition_penalty", p.repetition_penalty,
-                           p.repetition_penalty > 0 && p.repetition_penalty <= kMost, "numbers above 0"));
+  DI_RETURN_IF_ERROR(
+      check("repetition_penalty", p.repetition_penalty,
+            p.repetition_penalty >= kLeastRepetitionPenalty && p.repetition_penalty <= kMostRepetitionPenalty,
+            fmt::format("{} to {}", kLeastRepetitionPenalty, kMostRepetitionPenalty)));
   DI_RETURN_IF_ERROR(
       check("presence_penalty", p.presence_penalty, p.presence_penalty >= -2 && p.presence_penalty <= 2, "-2 to 2"));
   DI_RETURN_IF_ERROR(check("frequency_penalty", p.frequency_penalty,
@@ -46,7 +48,8 @@ Status validate(const GenerationParams& p, int32_t vocabulary) {
   for (const LogitBias& entry : p.logit_bias) {
     DI_RETURN_IF_ERROR(check_token("logit_bias", entry.token, vocabulary));
     DI_RETURN_IF_ERROR(check(fmt::format("logit_bias of token {}", entry.token), entry.bias,
-                             std::abs(entry.bias) <= kMost, "finite numbers"));
+                             std::abs(entry.bias) <= kMostLogitBias,
+                             fmt::format("{} to {}", -kMostLogitBias, kMostLogitBias)));
     biased.push_back(entry.token);
   }
   std::sort(biased.begin(), biased.end());

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "engine/cached_sequence.h"
 #include "engine/model_tokens.h"
 #include "engine/token_chooser.h"
@@ -24,7 +25,7 @@ double seconds_since(Clock::time_point start) {
 // One call of generate(): what has been decided and what ends it.
 struct Generation {
   const GenerationParams& params;
-  FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens;
+  FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens;
   TokenChooser chooser;
   GenerationResult result;
   std::vector<GeneratedToken> decided;  // of the step under way
@@ -46,12 +47,17 @@ struct Generation {
       result.finish = stop ? FinishReason::kStop : FinishReason::kLength;
     }
   }
-  void deliver() {
-    if (!on_tokens(decided) && !ended) {
-      ended = true;
-      result.finish = FinishReason::kStop;
-    }
+  // Hands the decided tokens on and forgets those that the consumer did not take.  Returns the number taken.
+  int64_t deliver() {
+    const Taken taken = on_tokens(decided);
+    const size_t left_over = decided.size() - std::min(taken.tokens, decided.size());
+    DI_CHECK(taken.tokens == Taken::kAll || taken.tokens <= decided.size(), "no more tokens are taken than given");
+    if (left_over > 0 || (!taken.more && !ended)) result.finish = FinishReason::kStop;
+    if (left_over > 0 || !taken.more) ended = true;
+    result.tokens.erase(result.tokens.end() - static_cast<std::ptrdiff_t>(left_over), result.tokens.end());
+    const auto count = static_cast<int64_t>(decided.size() - left_over);
     decided.clear();
+    return count;
   }
 };
 
@@ -62,13 +68,15 @@ class SequenceGenerator final : public Generator {
       : options_(options), ops_(std::move(ops)), model_(std::move(model)), sequence_(std::move(sequence)) {}
 
   Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
-                                    FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens) override;
+                                    FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) override;
   void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
   int32_t vocabulary() const override { return model_->info().vocabulary; }
   int64_t max_context() const override { return options_.max_context; }
   std::string_view backend_name() const override { return ops_->name(); }
 
  private:
+  Result<GenerationResult> run(std::span<const int32_t> prompt, const GenerationParams& params, int64_t most_tokens,
+                               FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens);
   Status check_request(std::span<const int32_t> prompt, const GenerationParams& params) const;
   RowRule row_rule(int64_t prompt_tokens) const;
   // Processes the prompt and chooses the first token.
@@ -125,14 +133,26 @@ bool SequenceGenerator::stop_if_cancelled(Generation& generation) const {
 }
 
 Result<GenerationResult> SequenceGenerator::generate(std::span<const int32_t> prompt, const GenerationParams& params,
-                                                     FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens) {
+                                                     FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) {
   cancelled_.store(false, std::memory_order_relaxed);
   DI_RETURN_IF_ERROR(check_request(prompt, params));
-  Generation generation{params, on_tokens, TokenChooser(params, prompt, *ops_), {}, {}, 0, 0, false};
   const int64_t room = max_context() - static_cast<int64_t>(prompt.size());
-  generation.most_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
+  const int64_t most_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
+  return or_out_of_memory(
+      [&] { return fmt::format("a prompt of {} tokens and an answer of up to {}", prompt.size(), most_tokens); },
+      [&] { return run(prompt, params, most_tokens, on_tokens); });
+}
+
+Result<GenerationResult> SequenceGenerator::run(std::span<const int32_t> prompt, const GenerationParams& params,
+                                                int64_t most_tokens,
+                                                FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) {
+  Generation generation{
+      params, on_tokens, TokenChooser(params, prompt, most_tokens, vocabulary(), *ops_), {}, {}, most_tokens, 0, false};
   generation.drafts = params.draft_tokens < 0 ? model_->info().draft_tokens : params.draft_tokens;
   generation.result.prompt_tokens = static_cast<int64_t>(prompt.size());
+  generation.result.tokens.reserve(static_cast<size_t>(most_tokens));
+  generation.decided.reserve(static_cast<size_t>(generation.drafts) + 1);
+  round_.reserve(static_cast<size_t>(generation.drafts) + 1);
 
   const auto start = Clock::now();
   DI_RETURN_IF_ERROR(prefill(prompt, generation));
@@ -151,9 +171,8 @@ Status SequenceGenerator::prefill(std::span<const int32_t> prompt, Generation& g
   while (position < tokens) {
     if (stop_if_cancelled(generation)) return {};
     const int64_t rows = std::min(options_.prefill_chunk, tokens - position);
-    DI_ASSIGN_OR_RETURN(const StepSequence step,
-                        sequence_.append(prompt.subspan(static_cast<size_t>(position), static_cast<size_t>(rows)),
-                                         tokens - 1, generation.drafts > 0));
+    const StepSequence step = sequence_.append(prompt.subspan(static_cast<size_t>(position), static_cast<size_t>(rows)),
+                                               tokens - 1, generation.drafts > 0);
     logits = model_->forward({&step, 1});
     sequence_.commit(rows);
     position += rows;
@@ -182,7 +201,7 @@ Status SequenceGenerator::decode(Generation& generation) {
   const auto drafts = static_cast<int>(std::min<int64_t>(generation.drafts, generation.left() - 1));
   if (drafts > 0) draft(generation, drafts);
   const int64_t position = sequence_.processed();
-  DI_ASSIGN_OR_RETURN(const StepSequence step, sequence_.append(round_, position, generation.drafts > 0));
+  const StepSequence step = sequence_.append(round_, position, generation.drafts > 0);
   const MatrixView<float> logits = model_->forward({&step, 1});
 
   // Row i chooses the token after it.  It is what plain decoding would choose as long as the rows before it held the
@@ -201,12 +220,15 @@ Status SequenceGenerator::decode(Generation& generation) {
     if (right == step.rows || round_[static_cast<size_t>(right)] != chosen) break;
     ++generation.result.accepted;
   }
+  // What was decided before a failure is delivered first, as without drafts; where the consumer stops, the failure lies
+  // behind the answer.
+  const int64_t taken = generation.decided.empty() ? 0 : generation.deliver();
+  // Row 0 holds the last token of before, row i the i-th one decided here: rows stay as far as their tokens were taken.
   // A draft equal to the last token of an ended answer was never needed as a row.
-  sequence_.commit(right);
-  DI_RETURN_IF_ERROR(failure);
+  sequence_.commit(std::min(right, taken + 1));
+  if (!failure.ok() && !generation.ended) return failure;
   ++generation.result.rounds;
   generation.result.drafted += step.rows - 1;
-  generation.deliver();
   return {};
 }
 
@@ -228,10 +250,7 @@ Status check_replay(const GeneratorOptions& options, const ModelInfo& info) {
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Generator>> Generator::open(const GeneratorOptions& options, std::unique_ptr<Ops> ops) {
-  DI_CHECK(ops != nullptr, "a generator needs a backend");
+Result<std::unique_ptr<Generator>> open_generator(const GeneratorOptions& options, std::unique_ptr<Ops> ops) {
   DI_RETURN_IF_ERROR(check_options(options));
   GeneratorOptions resolved = options;
   if (resolved.prefill_chunk == 0) resolved.prefill_chunk = kDefaultPrefillChunk;
@@ -243,9 +262,17 @@ Result<std::unique_ptr<Generator>> Generator::open(const GeneratorOptions& optio
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, open_model(wanted, *ops));
   if (resolved.max_context == 0) resolved.max_context = model->info().max_context;
   DI_RETURN_IF_ERROR(check_replay(resolved, model->info()));
-  DI_ASSIGN_OR_RETURN(CachedSequence sequence, CachedSequence::create(*model));
+  DI_ASSIGN_OR_RETURN(CachedSequence sequence, CachedSequence::create(*model, resolved.max_context));
   return std::unique_ptr<Generator>(
       std::make_unique<SequenceGenerator>(resolved, std::move(ops), std::move(model), std::move(sequence)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Generator>> Generator::open(const GeneratorOptions& options, std::unique_ptr<Ops> ops) {
+  DI_CHECK(ops != nullptr, "a generator needs a backend");
+  return or_out_of_memory([&] { return fmt::format("a generator of the model in {}", options.model.string()); },
+                          [&] { return open_generator(options, std::move(ops)); });
 }
 
 }  // namespace deepinfer

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,37 +20,45 @@
 namespace deepinfer {
 
 enum class PrefillMode {
-  kExact,          // rows that cannot reach the answer are skipped; bit-identical to running everything (v41-model.md 3.3)
-  kFull,           // every row through every layer
+  kExact,  // rows that cannot reach the answer are skipped; bit-identical to running everything (v41-model.md 3.3)
+  kFull,   // every row through every layer
   kBoundedReplay,  // DeepInfer's approximation: the decoder half sees the last replay_tokens prompt tokens only
 };
 
 inline constexpr int64_t kDefaultPrefillChunk = 512;
 
 struct GeneratorOptions {
-  std::filesystem::path model;      // folder with config.json, tokenizer.json, safetensors
-  int64_t max_context = 0;          // tokens; 0: the model's own maximum
-  int64_t prefill_chunk = 0;        // rows a prefill step; 0: kDefaultPrefillChunk.  Never changes the answer
+  std::filesystem::path model;  // folder with config.json, tokenizer.json, safetensors
+  int64_t max_context = 0;      // tokens; 0: the model's own maximum
+  int64_t prefill_chunk = 0;    // rows a prefill step; 0: kDefaultPrefillChunk.  Never changes the answer
   PrefillMode prefill = PrefillMode::kExact;
-  int64_t replay_tokens = 140;      // kBoundedReplay only
+  int64_t replay_tokens = 140;  // kBoundedReplay only
 };
+
+// Bounds of what changes logits, so that no request can make finite logits infinite: those of any model are far below
+// 1e20, and the sampler divides by temperatures of 1e-5 and more.
+inline constexpr float kMostLogitBias = 1e9f;
+inline constexpr float kLeastRepetitionPenalty = 1e-3f;
+inline constexpr float kMostRepetitionPenalty = 1e3f;
 
 // What a request asks for.  Ranges are checked by validate().
 struct GenerationParams {
-  float temperature = 1;            // [0, inf); below 1e-5: greedy
-  float top_p = 1;                  // (0, 1]
-  float min_p = 0;                  // [0, 1]
-  int32_t top_k = 0;                // >= 0; 0: off
-  float repetition_penalty = 1;     // (0, inf)
-  float presence_penalty = 0;       // [-2, 2]
-  float frequency_penalty = 0;      // [-2, 2]
+  float temperature = 1;         // [0, inf); below 1e-5: greedy
+  float top_p = 1;               // (0, 1]
+  float min_p = 0;               // [0, 1]
+  int32_t top_k = 0;             // >= 0; 0: off
+  float repetition_penalty = 1;  // [kLeastRepetitionPenalty, kMostRepetitionPenalty]
+  float presence_penalty = 0;    // [-2, 2]
+  float frequency_penalty = 0;   // [-2, 2]
   uint64_t seed = 0;
-  int64_t max_tokens = 0;           // 0: up to the context length
-  std::vector<LogitBias> logit_bias;
-  std::vector<int32_t> stop_tokens; // generation ends with the first of these; it is reported but is not part of the answer
-  int32_t logprobs = -1;            // as SamplingRow
+  int64_t max_tokens = 0;             // 0: up to the context length
+  std::vector<LogitBias> logit_bias;  // each token once; [-kMostLogitBias, kMostLogitBias]
+  // Generation ends with the first of these; it is reported but is not part of the answer.
+  std::vector<int32_t> stop_tokens;
+  int32_t logprobs = -1;  // as SamplingRow
   bool raw_logprobs = false;
-  int32_t draft_tokens = -1;        // drafts verified a round: -1 the model's own number, 0 no speculation.  Never changes the answer
+  // Drafts verified a round: -1 the model's own number, 0 no speculation.  Never changes the answer.
+  int32_t draft_tokens = -1;
 };
 
 // A message naming the field, its value and the allowed range.
@@ -57,21 +66,37 @@ Status validate(const GenerationParams& params, int32_t vocabulary);
 
 struct GeneratedToken {
   int32_t token = 0;
-  int64_t position = 0;             // in the whole sequence
-  float logprob = 0;                // where asked for
+  int64_t position = 0;  // in the whole sequence
+  float logprob = 0;     // where asked for
   std::vector<TokenLogprob> top_logprobs;
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
 
+// What a consumer did with the tokens that it was given.  A bool says: all were taken, and whether more are wanted.
+struct Taken {
+  static constexpr size_t kAll = std::numeric_limits<size_t>::max();
+
+  Taken(bool more) : more(more) {}
+  // The answer ends with the first `count` of the tokens given, count <= their number; the others never were.
+  static Taken last(size_t count) {
+    Taken taken(false);
+    taken.tokens = count;
+    return taken;
+  }
+
+  size_t tokens = kAll;
+  bool more;
+};
+
 struct GenerationResult {
-  std::vector<GeneratedToken> tokens;  // the final stop token included
+  std::vector<GeneratedToken> tokens;  // that were taken; the final stop token included
   FinishReason finish = FinishReason::kStop;
   int64_t prompt_tokens = 0;
-  int64_t reused_tokens = 0;        // prompt tokens whose state was still there from the previous call
-  int64_t rounds = 0;               // decode steps
-  int64_t drafted = 0;              // draft tokens verified
-  int64_t accepted = 0;             // draft tokens delivered
+  int64_t reused_tokens = 0;  // prompt tokens whose state was still there from the previous call
+  int64_t rounds = 0;         // decode steps
+  int64_t drafted = 0;        // draft tokens verified
+  int64_t accepted = 0;       // draft tokens delivered
   double prefill_seconds = 0;
   double decode_seconds = 0;
 };
@@ -79,21 +104,28 @@ struct GenerationResult {
 class Generator {
  public:
   // ops: the backend, made by the executable (make_reference_ops, make_cpu_ops): libraries do not link backends.
+  // kResourceExhausted naming what had no room; other errors are those of the model (models/open_model.h).
   static Result<std::unique_ptr<Generator>> open(const GeneratorOptions& options, std::unique_ptr<Ops> ops);
   virtual ~Generator() = default;
 
-  // Runs the prompt and generates.  on_tokens gets the tokens of each step as they are decided (never empty); it returns
-  // false to stop (FinishReason::kStop).  A prompt that extends the previous call's sequence goes on from its state, with the same bits.
-  // Errors: empty prompt, token out of the vocabulary, prompt longer than the context (both numbers named), params.
+  // Runs the prompt and generates.  on_tokens gets the tokens of each step as they are decided (never empty) and says
+  // how many of them it took.  Where it stops, the result and the sequence end with the last token taken, as if no
+  // later one had been decided (FinishReason::kStop, unless that token ended the answer anyway).  How many tokens come
+  // at a time depends on drafts; the tokens do not. A prompt that extends the previous call's sequence, prompt and
+  // taken tokens, goes on from its state, with the same bits.  Memory for the whole context was set aside by open();
+  // once the first token is decided, nothing is allocated but GeneratedToken::top_logprobs, which hold what was asked
+  // for. Errors: kInvalidArgument for an empty prompt, a token out of the vocabulary, a prompt longer than the context
+  // (both numbers named), params; kCorruptFile when the model's logits are not finite, after the tokens before that
+  // position have been delivered; kResourceExhausted.  The next call is as good as if this one had never been.
   virtual Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
-                                            FunctionRef<bool(std::span<const GeneratedToken>)> on_tokens) = 0;
+                                            FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) = 0;
 
   // Ends the running generate() within one step with FinishReason::kCancelled.  Safe in a signal handler.
   virtual void cancel() = 0;
 
   virtual int32_t vocabulary() const = 0;
   virtual int64_t max_context() const = 0;
-  virtual std::string_view backend_name() const = 0;   // "cpu/avx512", ...
+  virtual std::string_view backend_name() const = 0;  // "cpu/avx512", ...
 };
 
 }  // namespace deepinfer

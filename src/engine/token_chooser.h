@@ -13,10 +13,12 @@ namespace deepinfer {
 
 class TokenChooser {
  public:
-  // params outlives it.
-  TokenChooser(const GenerationParams& params, std::span<const int32_t> prompt, Ops& ops);
+  // params outlives it.  most_tokens: of the answer; vocabulary: of the model.  From then on nothing is allocated.
+  TokenChooser(const GenerationParams& params, std::span<const int32_t> prompt, int64_t most_tokens, int32_t vocabulary,
+               Ops& ops);
 
-  // The token at `position` from a row of logits, which is changed.  kInternal when the logits allow none (a NaN).
+  // The token at `position` from a row of logits, which is changed.  kCorruptFile when the model's logits are not
+  // finite: what validate() allows cannot make them so.
   // The choice depends on the logits, the parameters, the tokens counted so far and the position only.
   Result<GeneratedToken> choose(MatrixView<float> logits, int64_t position);
   // Counts a chosen token for penalties of later ones.

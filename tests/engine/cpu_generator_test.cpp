@@ -11,6 +11,7 @@ const GeneratorCase kCpu{{"cpu_" + std::string(to_string(kBest)), [] { return ma
 INSTANTIATE_TEST_SUITE_P(Cpu, GoldenGenerator, testing::Values(kCpu), generator_case_name);
 INSTANTIATE_TEST_SUITE_P(Cpu, Speculation, testing::Values(kCpu), generator_case_name);
 INSTANTIATE_TEST_SUITE_P(Cpu, Continuation, testing::Values(kCpu), generator_case_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, TakenTokens, testing::Values(kCpu), generator_case_name);
 
 }  // namespace
 }  // namespace deepinfer

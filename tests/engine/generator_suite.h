@@ -41,5 +41,6 @@ GenerationParams greedy_params(int64_t most, int drafts);
 class GoldenGenerator : public testing::TestWithParam<GeneratorCase> {};  // golden_generator_suite.cpp
 class Speculation : public testing::TestWithParam<GeneratorCase> {};      // speculation_suite.cpp
 class Continuation : public testing::TestWithParam<GeneratorCase> {};     // continuation_suite.cpp
+class TakenTokens : public testing::TestWithParam<GeneratorCase> {};      // taken_suite.cpp
 
 }  // namespace deepinfer

@@ -38,7 +38,10 @@ TEST(GenerationParams, WrongValuesAreNamed) {
       {refusal([](GenerationParams& p) { p.top_p = std::nanf(""); }), "top_p is nan"},
       {refusal([](GenerationParams& p) { p.min_p = 1.5f; }), "min_p is 1.5; allowed: 0 to 1"},
       {refusal([](GenerationParams& p) { p.top_k = -1; }), "top_k is -1"},
-      {refusal([](GenerationParams& p) { p.repetition_penalty = 0; }), "repetition_penalty is 0"},
+      {refusal([](GenerationParams& p) { p.repetition_penalty = 0; }),
+       "repetition_penalty is 0; allowed: 0.001 to 1000"},
+      {refusal([](GenerationParams& p) { p.repetition_penalty = 1e-38f; }), "repetition_penalty is 1e-38"},
+      {refusal([](GenerationParams& p) { p.repetition_penalty = 1001; }), "repetition_penalty is 1001"},
       {refusal([](GenerationParams& p) { p.presence_penalty = 2.5f; }), "presence_penalty is 2.5; allowed: -2 to 2"},
       {refusal([](GenerationParams& p) { p.frequency_penalty = std::nanf(""); }), "frequency_penalty is nan"},
       {refusal([](GenerationParams& p) { p.max_tokens = -1; }), "max_tokens is -1"},
@@ -59,7 +62,11 @@ TEST(GenerationParams, WrongValuesAreNamed) {
       {refusal([](GenerationParams& p) {
          p.logit_bias = {{7, INFINITY}};
        }),
-       "logit_bias of token 7 is inf"},
+       "logit_bias of token 7 is inf; allowed: -1e+09 to 1e+09"},
+      {refusal([](GenerationParams& p) {
+         p.logit_bias = {{7, -2e9f}};
+       }),
+       "logit_bias of token 7 is -2e+09"},
       {refusal([](GenerationParams& p) {
          p.logit_bias = {{7, 1}, {8, 1}, {7, 2}};
        }),
@@ -91,6 +98,26 @@ TEST(Generator, WrongRequestsAreNamedAndChangeNothing) {
   deep.draft_tokens = 6;
   EXPECT_EQ(request_error(*generator, {1}, deep), "draft_tokens is 6; allowed: -1 to 5, the model's draft block");
   expect_same_answer(generate(*generator, kPrompt, greedy_params(6, 5)), want, "after errors");
+}
+
+// Whatever validate() allows leaves every logit finite.
+TEST(Generator, ExtremeParametersAlwaysDrawAToken) {
+  GeneratorOptions options;
+  options.max_context = 40;
+  const auto generator = open_generator(kReference, options);
+  for (const float temperature : {0.0f, 1e-5f, 1.0f, 3e38f}) {
+    for (const float penalty : {kLeastRepetitionPenalty, kMostRepetitionPenalty}) {
+      for (const float bias : {-kMostLogitBias, kMostLogitBias}) {
+        GenerationParams params = greedy_params(2, 0);
+        params.temperature = temperature;
+        params.repetition_penalty = penalty;
+        params.presence_penalty = bias > 0 ? -2 : 2;
+        params.frequency_penalty = bias > 0 ? -2 : 2;
+        params.logit_bias = {{kPrompt[2], bias}, {313, bias}};
+        EXPECT_EQ(request_error(*generator, kPrompt, params), "") << temperature << ' ' << penalty << ' ' << bias;
+      }
+    }
+  }
 }
 
 TEST(Generator, EndsAtLimitsStopsAndWishes) {

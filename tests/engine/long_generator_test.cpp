@@ -15,6 +15,7 @@ std::vector<GeneratorCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Long, GoldenGenerator, testing::ValuesIn(cases()), generator_case_name);
 INSTANTIATE_TEST_SUITE_P(Long, Speculation, testing::ValuesIn(cases()), generator_case_name);
 INSTANTIATE_TEST_SUITE_P(Long, Continuation, testing::ValuesIn(cases()), generator_case_name);
+INSTANTIATE_TEST_SUITE_P(Long, TakenTokens, testing::ValuesIn(cases()), generator_case_name);
 
 }  // namespace
 }  // namespace deepinfer
