@@ -64,7 +64,7 @@ void StepScheduler::check_integrity() const {
     }
     ++running;
     DI_CHECK(running_.contains(sequence), "what runs is in the running set");
-    DI_CHECK(static_cast<int64_t>(table.size()) >= cache_.blocks_for(sequence.known()), "known tokens have blocks");
+    DI_CHECK(static_cast<int64_t>(table.size()) >= cache_.blocks_for(sequence.written()), "records have blocks");
     if (const auto* prefilling = std::get_if<Prefilling>(&sequence.state)) {
       DI_CHECK(prefilling->planned < sequence.known() && flight.plans == 0, "a prefill has rows left to plan");
     } else {

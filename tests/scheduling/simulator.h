@@ -1,0 +1,27 @@
+// A simulated engine: random requests, cancellations, deadlines and faults drive a scheduler and a symbolic executor,
+// and after every step everything is checked that must always hold (see simulator.cpp).  The same seed gives the same
+// run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace deepinfer::testing {
+
+struct SimulationReport {
+  uint64_t trace = 0;  // a hash of all plans, results and ends
+  int64_t steps = 0, tokens = 0;
+  int64_t submitted = 0, refused = 0;
+  int64_t stopped = 0, full_length = 0, cancelled = 0, overdue = 0, failed = 0;
+  int64_t preemptions = 0, hits = 0, early_hits = 0, saves = 0, cached_tokens = 0, recomputed_tokens = 0;
+  int64_t snapshots_left_out = 0;  // prompts whose last boundary got none, for want of room
+
+  SimulationReport& operator+=(const SimulationReport& other);
+  std::string to_string() const;
+};
+
+// Runs so many steps, then until nothing is left.  Aborts when something is wrong and names seed and step.
+// check_every: the complete check of scheduler and cache is made every so many steps.
+SimulationReport simulate(uint64_t seed, int64_t steps, int64_t check_every);
+
+}  // namespace deepinfer::testing
