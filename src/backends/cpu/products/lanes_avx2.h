@@ -37,6 +37,16 @@ DI_LANE float sum_lanes(Vec a) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 
+// out[i] = sum_lanes(v[i]) for four vectors, to the bit: the same tree, its levels shared.
+DI_LANE void sum_lanes_of_four(const Vec* v, float* out) {
+  const __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(v[0], v[1], 0x20), _mm256_permute2f128_ps(v[0], v[1], 0x31));
+  const __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(v[2], v[3], 0x20), _mm256_permute2f128_ps(v[2], v[3], 0x31));
+  const __m256 two = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));  // a c, b d
+  const __m256 one = _mm256_add_ps(two, _mm256_movehdup_ps(two));
+  const __m128 odd = _mm_moveldup_ps(_mm256_extractf128_ps(one, 1));
+  _mm_storeu_ps(out, _mm_blend_ps(_mm256_castps256_ps128(one), odd, 0b1010));
+}
+
 // 16 bf16 as two vectors: the even ones, the odd ones.
 DI_LANE void widen_pairs(__m256i pairs, Vec* out) {
   out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
@@ -80,6 +90,7 @@ DI_LANE void decode_fp8_tail(const uint8_t*, Vec* out) {
 // 2b + 1; vector order: pack_fp4 in row_pack.h.  The lanes' halves are the two groups.  One table of the two upper
 // bytes of each value per scale: exact, and neither zero nor subnormal values need a case of their own.
 inline constexpr int kFp4Step = 64;
+inline constexpr bool kFp4ScaledSteps = false;
 struct Fp4Table {
   alignas(16) uint8_t high[16];
   uint8_t low[16];
@@ -106,9 +117,18 @@ DI_LANE void decode_fp4(__m256i codes, uint8_t scale0, uint8_t scale1, Vec* out)
 DI_LANE void decode_fp4(const uint8_t* p, const uint8_t* scale, Vec* out) {
   decode_fp4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), scale[0], scale[1], out);
 }
-// One group is left: 16 bytes, one scale; the other half decodes to zero.
-DI_LANE void decode_fp4_tail(const uint8_t* p, const uint8_t* scale, int64_t, Vec* out) {
+// The last one or two groups of a row; of one group the other half decodes to zero.
+DI_LANE void decode_fp4_last(const uint8_t* p, const uint8_t* scale, int64_t groups, Vec* out) {
+  if (groups == 2) return decode_fp4(p, scale, out);
   decode_fp4(_mm256_zextsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), scale[0], scale[0], out);
+}
+
+// What is left of the scales after decoding.
+DI_LANE Vec fp4_factors(const uint8_t*) {
+  return broadcast(1);
+}
+DI_LANE Vec fp4_factors_last(const uint8_t*, int64_t) {
+  return broadcast(1);
 }
 
 }  // namespace deepinfer::cpu::avx2

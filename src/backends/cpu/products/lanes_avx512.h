@@ -38,6 +38,17 @@ DI_LANE float sum_lanes(Vec a) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 
+// out[i] = sum_lanes(v[i]) for four vectors, to the bit: the same tree, its levels shared.
+DI_LANE void sum_lanes_of_four(const Vec* v, float* out) {
+  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xEE));
+  const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xEE));
+  const __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+  const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0xEE));
+  const __m512 one = _mm512_add_ps(two, _mm512_movehdup_ps(two));
+  const __m512i first = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+  _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(first, one)));
+}
+
 // 32 bf16 as two vectors: the even ones, the odd ones.
 DI_LANE void widen_pairs(__m512i pairs, Vec* out) {
   out[0] = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
@@ -78,41 +89,47 @@ DI_LANE void decode_fp8_tail(const uint8_t* p, Vec* out) {
   out[1] = all[1];
 }
 
-// 128 e2m1 codes of 64 bytes and their four scales as eight vectors, scaled.  Word w holds the columns 4w .. 4w + 3;
-// vector order: pack_fp4 in row_pack.h.  A 128-bit lane of words is one group.  The table's values carry 2^126 more
-// than they mean and the group subtracts (253 - scale) from the exponent, saturating: zeros stay zero without a mask.
-// Scales below 2^-125 count as 2^-125.
+// 128 e2m1 codes of 64 bytes as eight vectors, not scaled: vector j holds the columns 8d + j of the dwords d, so that
+// four lanes are one group of 32.  VPERMPS reads only the lower four bits of an index.
 inline constexpr int kFp4Step = 128;
-DI_LANE void decode_fp4(__m512i codes, uint32_t scales, Vec* out) {
-  const __m512i table = _mm512_broadcast_i64x4(
-      _mm256_setr_epi16(0, 0x3F00 + 0x3F00, 0x3F80 + 0x3F00, 0x3FC0 + 0x3F00, 0x4000 + 0x3F00, 0x4040 + 0x3F00,
-                        0x4080 + 0x3F00, 0x40C0 + 0x3F00, 0, static_cast<int16_t>(0xBF00 + 0x3F00),
-                        static_cast<int16_t>(0xBF80 + 0x3F00), static_cast<int16_t>(0xBFC0 + 0x3F00),
-                        static_cast<int16_t>(0xC000 + 0x3F00), static_cast<int16_t>(0xC040 + 0x3F00),
-                        static_cast<int16_t>(0xC080 + 0x3F00), static_cast<int16_t>(0xC0C0 + 0x3F00)));
-  // Byte g of the scales into the upper byte of each word of lane g.
-  const __m512i spread =
-      _mm512_set_epi64(0x0380038003800380, 0x0380038003800380, 0x0280028002800280, 0x0280028002800280,
-                       0x0180018001800180, 0x0180018001800180, 0x0080008000800080, 0x0080008000800080);
-  const __m512i exponents =
-      _mm512_srli_epi16(_mm512_shuffle_epi8(_mm512_set1_epi32(static_cast<int>(scales)), spread), 1);
-  const __m512i lower =
-      _mm512_min_epu16(_mm512_sub_epi16(_mm512_set1_epi16(253 << 7), exponents), _mm512_set1_epi16(251 << 7));
-  for (int j = 0; j < 4; ++j) {
-    const __m512i values = _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4 * j), table);
-    widen_pairs(_mm512_subs_epu16(values, lower), out + 2 * j);
-  }
+inline constexpr bool kFp4ScaledSteps = true;
+DI_LANE Vec fp4_values(__m512i codes) {
+  const Vec table = _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6);
+  return _mm512_permutexvar_ps(codes, table);
 }
-DI_LANE void decode_fp4(const uint8_t* p, const uint8_t* scale, Vec* out) {
+// The vectors 2 pair and 2 pair + 1.  Reads pair bytes behind the step: a load takes the place of a shift, for which
+// the vector ports have no time.
+DI_LANE void decode_fp4_pair(const uint8_t* p, int pair, Vec* out) {
+  const __m512i codes = _mm512_loadu_si512(p + pair);
+  out[0] = fp4_values(codes);
+  out[1] = fp4_values(_mm512_srli_epi32(codes, 4));
+}
+DI_LANE void decode_fp4(const uint8_t* p, const uint8_t*, Vec* out) {
+  for (int pair = 0; pair < 4; ++pair) decode_fp4_pair(p, pair, out + 2 * pair);
+}
+// 2^(scale - 127) of a step's four groups, each in the lanes of its group; 2^-127 counts as 0, the code 255 as
+// infinity.
+DI_LANE Vec fp4_factors(uint32_t scales) {
+  const __m512i spread =
+      _mm512_set_epi32(0x03FFFFFF, 0x03FFFFFF, 0x03FFFFFF, 0x03FFFFFF, 0x02FFFFFF, 0x02FFFFFF, 0x02FFFFFF, 0x02FFFFFF,
+                       0x01FFFFFF, 0x01FFFFFF, 0x01FFFFFF, 0x01FFFFFF, 0x00FFFFFF, 0x00FFFFFF, 0x00FFFFFF, 0x00FFFFFF);
+  const __m512i high = _mm512_shuffle_epi8(_mm512_set1_epi32(static_cast<int>(scales)), spread);
+  return _mm512_castsi512_ps(_mm512_srli_epi32(high, 1));
+}
+DI_LANE Vec fp4_factors(const uint8_t* scale) {
   uint32_t scales;
   __builtin_memcpy(&scales, scale, 4);
-  decode_fp4(_mm512_loadu_si512(p), scales, out);
+  return fp4_factors(scales);
 }
-// One to three groups are left.
-DI_LANE void decode_fp4_tail(const uint8_t* p, const uint8_t* scale, int64_t groups, Vec* out) {
+// The last one to four groups of a row; reads nothing behind them.
+DI_LANE void decode_fp4_last(const uint8_t* p, const uint8_t*, int64_t groups, Vec* out) {
+  const __m512i codes = _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << (4 * groups)) - 1), p);
+  for (int j = 0; j < 8; ++j) out[j] = fp4_values(_mm512_srli_epi32(codes, static_cast<unsigned>(4 * j)));
+}
+DI_LANE Vec fp4_factors_last(const uint8_t* scale, int64_t groups) {
   uint32_t scales = 0;
   for (int64_t g = 0; g < groups; ++g) scales |= static_cast<uint32_t>(scale[g]) << (8 * g);
-  decode_fp4(_mm512_maskz_loadu_epi32((__mmask16{1} << (4 * groups)) - 1, p), scales, out);
+  return fp4_factors(scales);
 }
 
 }  // namespace deepinfer::cpu::avx512

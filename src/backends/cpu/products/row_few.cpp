@@ -11,7 +11,8 @@ constexpr int64_t kRunColumns = 512;  // a multiple of every decoder's step
 constexpr int64_t kTileOutputs = 32;  // outputs that share FP8 scales
 static_assert(kRunColumns % kFp4Step == 0 && kRunColumns % kFp8Step == 0);
 
-// Weight rows side by side: enough independent sums to hide the latency of a multiply-add.
+// Weight rows side by side: enough independent sums to hide the latency of a multiply-add.  With 32 registers they also
+// meet each vector of x together.
 constexpr int rows_beside(int activations) {
   return activations <= 2 ? 4 : activations <= 4 ? 2 : kWidth == 16 ? 2 : 1;
 }
@@ -21,42 +22,76 @@ struct Run {
   int64_t stride;    // of out
 };
 
+// acc[r * M + m] += the decoded step v[r] of R rows of the weight times x of M rows.
+template <int kVectors, bool kScaled, int R, int M>
+DI_LANE void add_steps(const Vec (*v)[8], const Vec* factors, const float* x, Vec* acc) {
+  for (int m = 0; m < M; ++m, x += kRunColumns) {
+    // x is read from memory again and again: kept in registers it would push the sums out of them.
+    __asm__("" : "+r"(x));
+    Vec sum[R];
+    for (int i = 0; i < kVectors; ++i) {
+      const Vec at = load_vec(x + i * kWidth);
+      for (int r = 0; r < R; ++r) {
+        if (kScaled) {
+          sum[r] = i == 0 ? times(v[r][i], at) : multiply_add(v[r][i], at, sum[r]);
+        } else {
+          acc[r * M + m] = multiply_add(v[r][i], at, acc[r * M + m]);
+        }
+      }
+    }
+    if (!kScaled) continue;
+    for (int r = 0; r < R; ++r) acc[r * M + m] = multiply_add(sum[r], factors[r], acc[r * M + m]);
+  }
+}
+
 // R rows of the weight times M rows of x, [M][kRunColumns].  lanes: [R][M] vectors.
 template <WeightFormat kFormat, int R, int M>
 DI_LANE void multiply_run(const Run& run, const Rows& rows, const float* x, float* lanes, float* out) {
   using Read = Reader<kFormat>;
   constexpr int64_t kStepBytes = Read::kStep * 64 / Read::kLine;
   constexpr int64_t kStepScales = kFormat == WeightFormat::kFp4 ? Read::kStep / 32 : 0;
-  constexpr int kTailVectors = kFormat == WeightFormat::kFp8 ? Read::kVectors / 2 : Read::kVectors;
-  Vec acc[R][M];
-  for (int r = 0; r < R; ++r) {
-    for (int m = 0; m < M; ++m) acc[r][m] = run.first ? zero() : load_vec(lanes + (r * M + m) * kWidth);
+  constexpr int kTogether = kWidth == 16 ? R : 1;  // rows decoded before any of them meets x
+  const bool first = run.first, last = run.last;
+  const int64_t stride = run.stride;
+  Vec acc[R * M];
+  if (first) {
+    for (int i = 0; i < R * M; ++i) acc[i] = zero();
+  } else {
+    for (int i = 0; i < R * M; ++i) acc[i] = load_vec(lanes + i * kWidth);
   }
   const uint8_t* codes = rows.codes;
   const uint8_t* scale = rows.scale;
-  Vec v[Read::kVectors];
   int64_t left = rows.columns;
-  for (; left >= Read::kStep; left -= Read::kStep, codes += kStepBytes, scale += kStepScales, x += Read::kStep) {
-    for (int r = 0; r < R; ++r) {
-      prefetch(codes + r * rows.row_bytes + kRunColumns * 64 / Read::kLine);
-      Read::decode(codes + r * rows.row_bytes, scale + r * rows.row_scales, v);
-      for (int m = 0; m < M; ++m) acc[r][m] = accumulate<Read::kVectors>(v, x + m * kRunColumns, acc[r][m]);
+  Vec v[kTogether][8], factors[kTogether];
+  // The last step of a row is read as a part even where it is whole, if reading whole ones touches what is behind.
+  const int64_t kept = Read::kScaledSteps && last ? 1 : 0;
+  for (; left >= Read::kStep + kept; left -= Read::kStep, codes += kStepBytes, scale += kStepScales, x += Read::kStep) {
+    for (int r = 0; r < R; r += kTogether) {
+      for (int i = 0; i < kTogether; ++i) {
+        const uint8_t* from = codes + (r + i) * rows.row_bytes;
+        prefetch(from + kRunColumns * 64 / Read::kLine);
+        Read::decode(from, scale + (r + i) * rows.row_scales, v[i]);
+        factors[i] = Read::factors(scale + (r + i) * rows.row_scales);
+      }
+      add_steps<Read::kVectors, Read::kScaledSteps, kTogether, M>(v, factors, x, acc + r * M);
     }
   }
   if (left > 0) {
-    for (int r = 0; r < R; ++r) {
-      Read::decode_tail(codes + r * rows.row_bytes, scale + r * rows.row_scales, left, v);
-      for (int m = 0; m < M; ++m) acc[r][m] = accumulate<kTailVectors>(v, x + m * kRunColumns, acc[r][m]);
+    for (int r = 0; r < R; r += kTogether) {
+      for (int i = 0; i < kTogether; ++i) {
+        const uint8_t* row_scale = scale + (r + i) * rows.row_scales;
+        Read::decode_last(codes + (r + i) * rows.row_bytes, row_scale, left, v[i]);
+        factors[i] = Read::factors_last(row_scale, left);
+      }
+      add_steps<Read::kLastVectors, Read::kScaledSteps, kTogether, M>(v, factors, x, acc + r * M);
     }
   }
-  for (int r = 0; r < R; ++r) {
-    for (int m = 0; m < M; ++m) {
-      if (run.last) {
-        out[m * run.stride + r] = sum_lanes(acc[r][m]);
-      } else {
-        store_vec(lanes + (r * M + m) * kWidth, acc[r][m]);
-      }
-    }
+  if (last) {
+    float sum[R * M];
+    sum_all_lanes<R * M>(acc, sum);
+    for (int i = 0; i < R * M; ++i) out[i % M * stride + i / M] = sum[i];
+  } else {
+    for (int i = 0; i < R * M; ++i) store_vec(lanes + i * kWidth, acc[i]);
   }
 }
 
@@ -84,10 +119,11 @@ void multiply_tile(const WeightBlock& weight, int64_t first, int64_t outputs, co
   const uint8_t* tile_scale = kFormat == WeightFormat::kFp8 ? weight.scale + first / 32 * (k / 32) : nullptr;
   float* x = scratch;
   float* lanes = x + M * kRunColumns;
+  const bool widened = kFormat != WeightFormat::kFp8 && columns <= kRunColumns && first > 0;  // by the first tile
   for (int64_t begin = 0; begin < columns; begin += kRunColumns) {
     const int64_t end = begin + kRunColumns < columns ? begin + kRunColumns : columns;
     const int64_t weight_end = end < k ? end : k;
-    widen_run<kFormat, M>(packed, columns, begin, end, tile_scale, x);
+    if (!widened) widen_run<kFormat, M>(packed, columns, begin, end, tile_scale, x);
     const Run run{.first = begin == 0, .last = end == columns, .stride = stride};
     Rows rows{.codes = weight.data + first * row_bytes + begin * 64 / Read::kLine,
               .scale = kHasRowScales ? weight.scale + first * row_scales + begin / 32 : nullptr,

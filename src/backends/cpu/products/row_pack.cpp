@@ -9,7 +9,8 @@ namespace {
 // The column of a step of kFp4Step that stands at place i of the packed step.
 DI_LANE int64_t fp4_column(int64_t i) {
 #if defined(__AVX512F__)
-  return 4 * (i % 32) + i / 32;  // word i % 32, nibble i / 32
+  return 8 * (i / 2 % 16) + 2 * (i / 32) +
+         i % 2;  // dword i / 2 % 16; two nibbles of each in turn, as widen_pairs takes them
 #else
   const int64_t block = i / 16, lane = i / 8 % 2, byte = i % 8;  // blocks: bytes 0-7 even, odd, bytes 8-15 even, odd
   return 32 * lane + 16 * (block / 2) + 2 * byte + block % 2;

@@ -10,14 +10,53 @@ constexpr int kRows = 4;
 // Bytes ahead in its row that a weight is prefetched; at the end of a row it is the row kRows further down.
 constexpr int64_t kAhead = 2048;
 
+// Adds one step of R rows to their sums.
+template <WeightFormat kFormat, int R>
+DI_LANE void add_whole_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x, Vec* acc) {
+  using Read = Reader<kFormat>;
+  for (int r = 0; r < R; ++r) {
+    Vec v[Read::kVectors];
+    Read::decode(codes + r * rows.row_bytes, scale + r * rows.row_scales, v);
+    // x is read from memory for every row: kept in registers it would push the sums out of them.
+    __asm__("" : "+r"(x));
+    acc[r] = add_step<Read::kVectors, false>(v, x, zero(), acc[r]);
+  }
+}
+
+#if defined(__AVX512F__)
+// FP4: every vector of x is loaded once for all rows, whose vectors are decoded as they are needed.
+template <int R>
+DI_LANE void add_whole_fp4_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x,
+                                Vec* acc) {
+  Vec sum[R];
+#pragma GCC unroll 4
+  for (int pair = 0; pair < 4; ++pair) {
+    const Vec x0 = load_vec(x + 2 * pair * kWidth), x1 = load_vec(x + (2 * pair + 1) * kWidth);
+    for (int r = 0; r < R; ++r) {
+      Vec v[2];
+      decode_fp4_pair(codes + r * rows.row_bytes, pair, v);
+      sum[r] = pair == 0 ? times(v[0], x0) : multiply_add(v[0], x0, sum[r]);
+      sum[r] = multiply_add(v[1], x1, sum[r]);
+    }
+  }
+  for (int r = 0; r < R; ++r) acc[r] = multiply_add(sum[r], fp4_factors(scale + r * rows.row_scales), acc[r]);
+}
+#endif
+
+template <WeightFormat kFormat, int R>
+DI_LANE void add_rows_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x, Vec* acc) {
+#if defined(__AVX512F__)
+  if constexpr (kFormat == WeightFormat::kFp4) return add_whole_fp4_step<R>(rows, codes, scale, x, acc);
+#endif
+  add_whole_step<kFormat, R>(rows, codes, scale, x, acc);
+}
+
 template <WeightFormat kFormat, int R>
 DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
   using Read = Reader<kFormat>;
   constexpr int64_t kStepBytes = Read::kStep * 64 / Read::kLine;
   constexpr int64_t kScaleColumns =
       kFormat == WeightFormat::kFp4 ? 32 : INT64_MAX;  // columns of a scale, if there are any
-  // x of a whole row, but for the few vectors of a tail that a step reads less.
-  constexpr int kTailVectors = kFormat == WeightFormat::kFp8 ? Read::kVectors / 2 : Read::kVectors;
   const int64_t far_ahead = kAhead + (R - 1) * rows.row_bytes, row_bytes = rows.row_bytes;
   const uint8_t* codes = rows.codes;
   const uint8_t* scale = rows.scale;
@@ -26,36 +65,31 @@ DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
   }
   Vec acc[R];
   for (int r = 0; r < R; ++r) acc[r] = zero();
-  Vec v[Read::kVectors];
+  // The last step is read as a part even where it is whole: nothing behind the row is touched.
+  const int64_t last = Read::kScaledSteps ? 1 : 0;
   int64_t left = rows.columns, bytes_left = row_bytes;
-  for (; left >= Read::kLine; left -= Read::kLine, bytes_left -= 64, codes += 64) {
+  for (; left >= Read::kLine + last; left -= Read::kLine, bytes_left -= 64, codes += 64) {
     const int64_t ahead = bytes_left > kAhead ? kAhead : far_ahead;
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const uint8_t* p = codes + r * row_bytes;
-      prefetch(p + ahead);
-      for (int64_t i = 0; i < Read::kLine; i += Read::kStep) {
-        Read::decode(p + i * 64 / Read::kLine, scale + r * rows.row_scales + i / kScaleColumns, v);
-        acc[r] = accumulate<Read::kVectors>(v, x + i, acc[r]);
-      }
+    for (int r = 0; r < R; ++r) prefetch(codes + r * row_bytes + ahead);
+    for (int64_t i = 0; i < Read::kLine; i += Read::kStep) {
+      add_rows_step<kFormat, R>(rows, codes + i * 64 / Read::kLine, scale + i / kScaleColumns, x + i, acc);
     }
     x += Read::kLine;
     scale += Read::kLine / kScaleColumns;
   }
-  for (; left >= Read::kStep;
+  for (; left >= Read::kStep + last;
        left -= Read::kStep, codes += kStepBytes, x += Read::kStep, scale += Read::kStep / kScaleColumns) {
-    for (int r = 0; r < R; ++r) {
-      Read::decode(codes + r * row_bytes, scale + r * rows.row_scales, v);
-      acc[r] = accumulate<Read::kVectors>(v, x, acc[r]);
-    }
+    add_rows_step<kFormat, R>(rows, codes, scale, x, acc);
   }
   if (left > 0) {
     for (int r = 0; r < R; ++r) {
-      Read::decode_tail(codes + r * row_bytes, scale + r * rows.row_scales, left, v);
-      acc[r] = accumulate<kTailVectors>(v, x, acc[r]);
+      Vec v[Read::kVectors];
+      Read::decode_last(codes + r * row_bytes, scale + r * rows.row_scales, left, v);
+      acc[r] = add_step<Read::kLastVectors, Read::kScaledSteps>(
+          v, x, Read::factors_last(scale + r * rows.row_scales, left), acc[r]);
     }
   }
-  for (int r = 0; r < R; ++r) out[r] = sum_lanes(acc[r]);
+  sum_all_lanes<R>(acc, out);
 }
 
 template <WeightFormat kFormat>
