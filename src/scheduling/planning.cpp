@@ -80,7 +80,7 @@ void StepScheduler::plan_decode(Sequence& sequence, int64_t most_drafts, StepPla
     // No block for guesses.
     drafts = std::clamp<int64_t>(table * config_.cache.tokens_per_block - without_drafts, 0, drafts);
   if (blocks_for(drafts) > table &&
-      !reserve(sequence, std::min(without_drafts + drafts, sequence.most_tokens), plan, rows))
+      !reserve(sequence, std::min(without_drafts + drafts, sequence.most_tokens), plan, flight, rows))
     return;
 
   decoding->plans += 1;
@@ -92,7 +92,7 @@ void StepScheduler::plan_decode(Sequence& sequence, int64_t most_drafts, StepPla
 
 // Blocks for so many tokens.  When they run short others give theirs, which takes until their plan is answered: false
 // if the sequence has to wait for that, or goes itself.
-bool StepScheduler::reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, StepRows& rows) {
+bool StepScheduler::reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, Flight& flight, StepRows& rows) {
   SequenceBlocks& blocks = residence(sequence.state)->blocks;
   const size_t before = blocks.table().size();
   const int64_t more = cache_.blocks_for(tokens) - static_cast<int64_t>(before);
@@ -101,6 +101,7 @@ bool StepScheduler::reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, 
     if (victim == nullptr) break;
     rows.memory_short = true;
     preempt(*victim);
+    plan_departure(*victim, plan, flight);  // its snapshot first: that is what the low water is for
     if (victim == &sequence) return false;
   }
   if (!cache_.extend(blocks, tokens)) {
@@ -122,25 +123,27 @@ void StepScheduler::preempt(Sequence& sequence) {
   ++sequence.preemptions;
   ++preemptions_;
   ++yielding_;
-  leave(sequence);
+  leaving_blocks_ += static_cast<int64_t>(residence(sequence.state)->blocks.table().size());
 }
 
 void StepScheduler::plan_departures(StepPlan& plan, Flight& flight) {
-  for (Sequence* sequence : departing_) {
-    std::optional<SnapshotChoice> choice;
-    const auto choose = [&](const auto& from) {
-      choice = snapshot_at_leaving(config_.cache, rule_, from.home, from.written, from.prefill_logits_from);
-    };
-    if (const auto* yielding = std::get_if<Yielding>(&sequence->state)) {
-      choose(*yielding);
-    } else if (const auto& ending = std::get<Ending>(sequence->state); ending.reason != EndReason::kError) {
-      choose(ending);
-    }
-    if (choice) plan_save(*sequence, *choice, plan, plan.saves_before, flight);
-    plan.retirements.push_back(sequence->request.id);
-    flight.retirements.push_back(sequence);
-  }
+  for (Sequence* sequence : departing_) plan_departure(*sequence, plan, flight);
   departing_.clear();
+}
+
+void StepScheduler::plan_departure(Sequence& sequence, StepPlan& plan, Flight& flight) {
+  std::optional<SnapshotChoice> choice;
+  const auto choose = [&](const auto& from) {
+    choice = snapshot_at_leaving(config_.cache, rule_, from.home, from.written, from.prefill_logits_from);
+  };
+  if (const auto* yielding = std::get_if<Yielding>(&sequence.state)) {
+    choose(*yielding);
+  } else if (const auto& ending = std::get<Ending>(sequence.state); ending.reason != EndReason::kError) {
+    choose(ending);
+  }
+  if (choice) plan_save(sequence, *choice, plan, plan.saves_before, flight);
+  plan.retirements.push_back(sequence.request.id);
+  flight.retirements.push_back(&sequence);
 }
 
 void StepScheduler::plan_admissions(StepPlan& plan, Flight& flight, const StepRows& rows) {

@@ -24,6 +24,11 @@ int64_t longest_sequence(const CacheCoordinator& cache, int64_t most) {
   return fits;
 }
 
+int64_t low_water(const CacheGeometry& cache) {
+  if (cache.full_snapshot_blocks == 0 || cache.full_snapshot_blocks > cache.blocks / 16) return 0;
+  return cache.full_snapshot_blocks + 1;
+}
+
 }  // namespace
 
 Status check(const SchedulerConfig& config) {
@@ -60,7 +65,7 @@ StepScheduler::StepScheduler(const SchedulerConfig& config, const SnapshotRule& 
       rule_(rule),
       cache_(config.cache, rule, hash),
       most_sequence_tokens_(longest_sequence(cache_, config.max_context)),
-      low_water_(config.cache.full_snapshot_blocks <= config.cache.blocks / 16 ? config.cache.full_snapshot_blocks : 0),
+      low_water_(low_water(config.cache)),
       flights_(config.plans_in_flight),
       budget_(config.decode_latency, config.least_chunk) {}
 
@@ -146,13 +151,9 @@ void StepScheduler::finish(Sequence& sequence, EndReason reason) {
       sequence.state = ended(sequence, std::move(std::get<Decoding>(sequence.state)), reason);
     }
     ++ending_;
-    leave(sequence);
+    leaving_blocks_ += static_cast<int64_t>(residence(sequence.state)->blocks.table().size());
+    departing_.push_back(&sequence);
   }
-}
-
-void StepScheduler::leave(Sequence& sequence) {
-  leaving_blocks_ += static_cast<int64_t>(residence(sequence.state)->blocks.table().size());
-  departing_.push_back(&sequence);
 }
 
 void StepScheduler::forget(Sequence& sequence) {

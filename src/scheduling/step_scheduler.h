@@ -48,15 +48,15 @@ class StepScheduler final : public Scheduler {
   // Ends (scheduler.cpp).
   void end_overdue(Time now);
   void finish(Sequence& sequence, EndReason reason);
-  void leave(Sequence& sequence);  // Yielding or Ending: is retired by the next plan
   void forget(Sequence& sequence);
 
   // Planning (planning.cpp).
   void plan_decodes(StepPlan& plan, Flight& flight, StepRows& rows);
   void plan_decode(Sequence& sequence, int64_t most_drafts, StepPlan& plan, Flight& flight, StepRows& rows);
-  bool reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, StepRows& rows);
+  bool reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, Flight& flight, StepRows& rows);
   void preempt(Sequence& sequence);
   void plan_departures(StepPlan& plan, Flight& flight);
+  void plan_departure(Sequence& sequence, StepPlan& plan, Flight& flight);
   void plan_admissions(StepPlan& plan, Flight& flight, const StepRows& rows);
   WaitingQueue::Answer try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight, const StepRows& rows);
   void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
@@ -74,14 +74,15 @@ class StepScheduler final : public Scheduler {
   const SnapshotRule& rule_;
   CacheCoordinator cache_;
   int64_t most_sequence_tokens_;  // of one sequence: max_context, or what the pool holds
-  // Blocks that growing sequences leave for the snapshot of a preempted one, so that it loses little.
+  // When growing sequences would leave fewer blocks than this one has to go: enough for its snapshot and a block, so
+  // that it loses little and nobody waits.  0 in a pool too small for that.
   int64_t low_water_;
 
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;  // not ended, or holding blocks
   WaitingQueue waiting_;
   RunningSet running_;
   std::set<std::pair<Time, RequestId>> deadlines_;  // of requests that have one and have not ended
-  std::vector<Sequence*> departing_;                // Yielding or Ending, not yet in a plan's retirements
+  std::vector<Sequence*> departing_;                // Ending, not yet in a plan's retirements
   int64_t leaving_blocks_ = 0;                      // in the tables of all Yielding and Ending sequences
   int64_t yielding_ = 0, ending_ = 0;
   Flights flights_;
