@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <thread>
 #include <vector>
 
 #include "bench/kernel_attention.h"
@@ -101,22 +99,17 @@ class KernelBench {
   void hand_off() {
     constexpr const char* kName = "machine: hand-off to all threads and back";
     if (skip(kName)) return;
-    const int threads = pool_->threads();
     std::vector<double> seconds;
     for (int i = 0; i < 1000 * options_.samples; ++i) {
-      std::atomic<int> arrived{0};
       const auto start = Clock::now();
-      pool_->parallel_for(threads, [&](int64_t, int) {
-        arrived.fetch_add(1, std::memory_order_relaxed);
-        while (arrived.load(std::memory_order_relaxed) < threads) std::this_thread::yield();
-      });
+      pool_->on_each_thread([](int) {});
       seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     }
     sink_({.name = kName,
            .value = 1e6 * median(seconds),
            .unit = "us",
            .limit = {},
-           .note = fmt::format("{} threads, awake", threads)});
+           .note = fmt::format("{} threads, awake", pool_->threads())});
   }
 
   // Decode: every head of one row attends to a full window and as many compressed rows as the indexer selects.

@@ -203,6 +203,16 @@ int ThreadPool::threads() const {
   return static_cast<int>(state_->workers.size()) + 1;
 }
 
+void ThreadPool::on_each_thread(FunctionRef<void(int thread)> body) {
+  std::atomic<int> arrived{0};
+  parallel_for(threads(), [&](int64_t, int thread) {
+    // Who waits here takes no second task.
+    arrived.fetch_add(1, std::memory_order_relaxed);
+    while (arrived.load(std::memory_order_relaxed) < threads()) std::this_thread::yield();
+    body(thread);
+  });
+}
+
 void ThreadPool::parallel_for(int64_t tasks, FunctionRef<void(int64_t task, int thread)> body) {
   DI_CHECK(tasks >= 0 && tasks < INT_MAX, "parallel_for takes fewer than 2^31 tasks");
   if (tasks == 0) return;

@@ -33,6 +33,10 @@ class ThreadPool {
   // tasks than threads leave the other threads alone.  body must not throw and must not call parallel_for.
   void parallel_for(int64_t tasks, FunctionRef<void(int64_t task, int thread)> body);
 
+  // Calls body(thread) once on every thread, all at a time.  For start-up: memory that a thread will use is placed on
+  // its node by being written there first.
+  void on_each_thread(FunctionRef<void(int thread)> body);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -110,6 +110,18 @@ TEST(ThreadPool, FewTasksBesideManyThreads) {
   }
 }
 
+TEST(ThreadPool, EachThreadRunsOnce) {
+  for (int threads : {1, 2, 9}) {
+    ThreadPool pool(with_threads(threads));
+    std::vector<std::thread::id> ids(threads);
+    pool.on_each_thread([&](int thread) { ids[thread] = std::this_thread::get_id(); });
+    EXPECT_EQ(ids[0], std::this_thread::get_id());
+    for (int i = 0; i < threads; ++i) {
+      for (int j = 0; j < i; ++j) EXPECT_NE(ids[i], ids[j]);
+    }
+  }
+}
+
 TEST(ThreadPool, DefaultIsAtLeastOneThread) {
   ThreadPool pool;
   EXPECT_GE(pool.threads(), 1);

@@ -45,6 +45,19 @@ TEST_F(Topology, OneEntryPerPhysicalCore) {
   EXPECT_EQ(cores({0, 1, 2, 3, 4, 5, 6, 7}), (Cores{{0, 0}, {1, 0}, {2, 1}, {3, 1}}));
 }
 
+// Machines that number CPUs across nodes: workers fill one node before the next.  Nodes without CPUs hold memory only.
+TEST_F(Topology, CoresComeNodeByNode) {
+  for (int cpu = 0; cpu < 8; ++cpu) {
+    write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/core_cpus_list", std::to_string(cpu) + "\n");
+  }
+  write("/sys/devices/system/node/online", "0-2,4\n");
+  write("/sys/devices/system/node/node0/cpulist", "0,2,4,6\n");
+  write("/sys/devices/system/node/node1/cpulist", "\n");
+  write("/sys/devices/system/node/node4/cpulist", "1,3,5,7\n");
+  EXPECT_EQ(cores({0, 1, 2, 3, 4, 5, 6, 7}), (Cores{{0, 0}, {2, 0}, {4, 0}, {6, 0}, {1, 4}, {3, 4}, {5, 4}, {7, 4}}));
+  EXPECT_EQ(cores({7, 3, 4}), (Cores{{4, 0}, {3, 4}, {7, 4}}));
+}
+
 TEST_F(Topology, RespectsTheAffinityMask) {
   write_machine();
   EXPECT_EQ(cores({5, 2, 6}), (Cores{{5, 0}, {2, 1}}));

@@ -1,6 +1,8 @@
 #include "backends/cpu/products/products.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "backends/cpu/steps/row_tasks.h"
 #include "base/check.h"
@@ -67,11 +69,19 @@ Status MatrixProducts::prepare(const OpsLimits& limits) {
   kernel_bytes_ = kernels_.scratch_bytes(std::max({limits.max_k, limits.hidden, limits.expert_width}));
   kernel_bytes_ = static_cast<size_t>(round_up(static_cast<int64_t>(kernel_bytes_), 4096));
   const int64_t floats = (2 * kMaxBlockRows + limits.rows) * kMaxBlockOutputs;
+  const int64_t bytes = static_cast<int64_t>(kernel_bytes_) + floats * static_cast<int64_t>(sizeof(float));
   thread_memory_.clear();
-  for (int thread = 0; thread < pool_.threads(); ++thread) {
-    DI_ASSIGN_OR_RETURN(Buffer memory,
-                        allocate(static_cast<int64_t>(kernel_bytes_) + floats * static_cast<int64_t>(sizeof(float))));
-    thread_memory_.push_back(std::move(memory));
+  thread_memory_.resize(static_cast<size_t>(pool_.threads()));
+  // Each thread allocates and clears its own memory, so that it lies on the thread's NUMA node.
+  pool_.on_each_thread([&](int thread) {
+    if (Result<Buffer> memory = allocate(bytes); memory.ok())
+      thread_memory_[static_cast<size_t>(thread)] = std::move(memory).value();
+  });
+  for (const Buffer& memory : thread_memory_) {
+    if (memory.size() == 0) {
+      return Status(StatusCode::kResourceExhausted,
+                    "no room for " + std::to_string(bytes) + " bytes of scratch memory for each thread");
+    }
   }
   return {};
 }
