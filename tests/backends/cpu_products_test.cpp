@@ -1,6 +1,7 @@
 // Matrix products of the CPU paths: every stored value is read exactly, sums lie as near the exact ones as fp32 allows,
 // and no bit depends on the rows beside, the rows of the weight beside, or the number of threads.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -156,6 +157,74 @@ TEST_P(CpuProducts, BitsDoNotDependOnCompany) {
     for (int64_t rows : {1, 7, 40}) {
       const LinearWeight part = weight.view().rows(32, shape.n - 35);
       expect_same(multiply(*two, x.view().rows_from(0, rows), part), 0, 32);
+    }
+  }
+}
+
+// Every code of an FP4 scale, NaN's included: what it gives need not have a meaning, but is the same for every number
+// of rows.
+TEST_P(CpuProducts, Fp4ScalesOfAnySizeDependOnNoCompany) {
+  auto ops = make(2);
+  RandomData random(13);
+  const int64_t n = 70, k = 416, rows = 70;
+  OwnedWeight weight = random.weight(Format::kFp4, n, k);
+  for (uint8_t& scale : weight.scale) scale = static_cast<uint8_t>(random.below(256));
+  for (size_t i = 0; i < weight.scale.size(); i += 7) weight.scale[i] = static_cast<uint8_t>(random.below(3));
+  const Matrix<bf16> x = rounded_activations(*ops, random, rows, k);
+  const Matrix<float> all = multiply(*ops, x.view(), weight.view());
+  for (int64_t count : {1, 2, 5, 6, 8, 9, 20, 33}) {
+    const int64_t first = random.below(rows - count + 1);
+    const Matrix<float> part = multiply(*ops, x.view().rows_from(first, count), weight.view());
+    int64_t different = 0;
+    for (int64_t m = 0; m < count; ++m) {
+      for (int64_t i = 0; i < n; ++i) {
+        const float a = part.row(m)[i], b = all.row(first + m)[i];
+        different += std::bit_cast<uint32_t>(a) != std::bit_cast<uint32_t>(b) && !(std::isnan(a) && std::isnan(b));
+      }
+    }
+    EXPECT_EQ(different, 0) << count << " rows from " << first;
+  }
+}
+
+// Bytes that end where a page without access begins.
+class GuardedBytes {
+ public:
+  explicit GuardedBytes(const std::vector<uint8_t>& bytes) : mapped_((bytes.size() + 2 * kPage - 1) / kPage * kPage) {
+    base_ = static_cast<uint8_t*>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(base_, MAP_FAILED);
+    data_ = base_ + mapped_ - kPage - bytes.size();
+    std::copy(bytes.begin(), bytes.end(), data_);
+    EXPECT_EQ(mprotect(base_ + mapped_ - kPage, kPage, PROT_NONE), 0);
+  }
+  ~GuardedBytes() { munmap(base_, mapped_); }
+  GuardedBytes(const GuardedBytes&) = delete;
+  GuardedBytes& operator=(const GuardedBytes&) = delete;
+  const uint8_t* data() const { return data_; }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  size_t mapped_;
+  uint8_t* base_;
+  uint8_t* data_;
+};
+
+// A weight may be the last of a mapped file: nothing behind it is read.
+TEST_P(CpuProducts, ReadsNothingBehindAWeight) {
+  auto ops = make(1);
+  RandomData random(17);
+  for (Format format : {Format::kFp8, Format::kFp4, Format::kBf16}) {
+    for (int64_t k : {32, 96, 128, 608, 640, 1024}) {
+      const int64_t n = 35;
+      const OwnedWeight weight = random.weight(format, n, k);
+      const GuardedBytes data(weight.data), scale(weight.scale);
+      LinearWeight guarded = weight.view();
+      guarded.data = data.data();
+      if (guarded.scale != nullptr) guarded.scale = scale.data();
+      for (int64_t rows : {1, 2, 7, 8, 21}) {
+        const Matrix<bf16> x = rounded_activations(*ops, random, rows, k);
+        const Matrix<float> y = multiply(*ops, x.view(), guarded), expected = multiply(*ops, x.view(), weight.view());
+        for (int64_t m = 0; m < rows; ++m) EXPECT_TRUE(std::equal(y.row(m), y.row(m) + n, expected.row(m)));
+      }
     }
   }
 }
