@@ -5,9 +5,10 @@
 #include <limits>
 #include <string>
 
+#include "base/bounded_file.h"
+#include "engine/generator.h"
 #include "number_text.h"
 #include "text/json_text.h"
-#include "text_input.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -47,7 +48,8 @@ Status read_fields(const Json& object, GenerationDefaults& defaults) {
       read_number<float>(object, "top_p", {.lowest = 0, .highest = 1, .lowest_excluded = true}, defaults.top_p));
   DI_RETURN_IF_ERROR(read_number<float>(object, "min_p", {.lowest = 0, .highest = 1}, defaults.min_p));
   DI_RETURN_IF_ERROR(read_number<int32_t>(object, "top_k", {.lowest = 0}, defaults.top_k));
-  DI_RETURN_IF_ERROR(read_number<float>(object, "repetition_penalty", {.lowest = 0, .lowest_excluded = true},
+  DI_RETURN_IF_ERROR(read_number<float>(object, "repetition_penalty",
+                                        {.lowest = kLeastRepetitionPenalty, .highest = kMostRepetitionPenalty},
                                         defaults.repetition_penalty));
   DI_RETURN_IF_ERROR(read_end_tokens(object, defaults.end_tokens));
   const auto sampled = object.find("do_sample");
@@ -62,7 +64,7 @@ Result<GenerationDefaults> read_generation_defaults(const std::filesystem::path&
   GenerationDefaults defaults;
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return defaults;
-  DI_ASSIGN_OR_RETURN(const std::string text, read_bytes(file));
+  DI_ASSIGN_OR_RETURN(const std::string text, read_bounded_file(file, kMaxConfigFileBytes));
   const Result<Json> object = parse_json(text);
   if (!object.ok()) return corrupt_file(fmt::format("{}: {}", file.string(), object.status().message()));
   DI_RETURN_IF_ERROR(read_fields(*object, defaults).with_context(file.string()));

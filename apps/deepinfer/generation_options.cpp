@@ -114,7 +114,8 @@ void add_sampling_options(CLI::App& command, GenerationOptions& options) {
   add_number<float>(command, "--min-p", options.min_p, {.lowest = 0, .highest = 1},
                     "drop tokens below this share of the most likely one")
       ->group(kGroup);
-  add_number<float>(command, "--repetition-penalty", options.repetition_penalty, {.lowest = 0, .lowest_excluded = true},
+  add_number<float>(command, "--repetition-penalty", options.repetition_penalty,
+                    {.lowest = kLeastRepetitionPenalty, .highest = kMostRepetitionPenalty},
                     "divides positive scores of tokens seen before (1: off)")
       ->group(kGroup);
   add_number<float>(command, "--presence-penalty", options.presence_penalty, {.lowest = -2, .highest = 2},
