@@ -43,9 +43,10 @@ class Chat {
     const auto reader = LineReader::of_standard_input("deepinfer");
     if (interactive_) write_standard_error(fmt::format("{} - /help lists commands, Ctrl-D leaves\n", model_.name));
     while (true) {
-      const std::optional<std::string> line = read_message(*reader);
-      if (!line) return ExitCode::kOk;
-      const Result<bool> go_on = obey(*line);
+      const Result<std::optional<std::string>> line = read_message(*reader);
+      if (!line.ok()) return report_error(line.status());
+      if (!*line) return ExitCode::kOk;
+      const Result<bool> go_on = obey(**line);
       if (!go_on.ok()) {
         const ExitCode code = report_error(go_on.status());
         if (!interactive_) return code;
@@ -57,14 +58,14 @@ class Chat {
 
  private:
   // The next non-empty line, lines that end with a backslash joined with the next.  None: the end of the input.
-  std::optional<std::string> read_message(LineReader& reader) {
+  Result<std::optional<std::string>> read_message(LineReader& reader) {
     std::string message;
     while (true) {
       const LineReader::Input input = reader.read(message.empty() ? "> " : ". ");
       if (input.event == LineReader::Event::kEnd) {
-        if (message.empty()) return std::nullopt;
-        return message;
+        return message.empty() ? std::nullopt : std::optional(message);
       }
+      if (input.event == LineReader::Event::kError) return read_error("standard input", input.error);
       if (input.event == LineReader::Event::kInterrupt) {
         message.clear();
         continue;
@@ -74,7 +75,7 @@ class Chat {
         message.back() = '\n';
         continue;
       }
-      if (!message.empty()) return message;
+      if (!message.empty()) return std::optional(message);
     }
   }
 

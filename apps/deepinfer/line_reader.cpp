@@ -26,7 +26,12 @@ class PipeReader : public LineReader {
  public:
   Input read(const std::string&) override {
     std::string line;
-    if (!std::getline(std::cin, line)) return {Event::kEnd, {}};
+    errno = 0;
+    if (!std::getline(std::cin, line)) {
+      // The end of the input, unless it could not be read.
+      if (std::ferror(stdin) != 0) return {Event::kError, {}, errno};
+      return {Event::kEnd};
+    }
     if (line.ends_with('\r')) line.pop_back();
     return {Event::kLine, std::move(line)};
   }

@@ -82,6 +82,7 @@ ExitCode run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace deepinfer::cli;
+  keep_standard_descriptors();
   ignore_broken_pipes();
   handle_interrupts();
   try {

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <vector>
+
+#include "base/bounded_file.h"
 
 namespace deepinfer::cli {
 namespace fs = std::filesystem;
@@ -34,7 +35,8 @@ std::optional<fs::path> snapshot(const fs::path& cache, const std::string& id) {
   folder_name.replace(folder_name.find('/'), 1, "--");
   const fs::path repository = cache / folder_name;
   std::string revision;
-  std::ifstream(repository / "refs" / "main") >> revision;
+  if (const auto reference = read_bounded_file(repository / "refs" / "main", 4096); reference.ok())
+    revision = reference->substr(0, reference->find_first_of(" \t\r\n"));
   if (!revision.empty() && revision.find('/') == std::string::npos) {
     const fs::path folder = repository / "snapshots" / revision;
     if (is_model_folder(folder)) return folder;

@@ -32,8 +32,8 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer run --raw "Once upon a time" --max-tokens 40 --seed 7
   deepinfer run -m deepseek-ai/DeepSeek-V4.1-Flash --system "Be brief." "Why is the sky blue?"
 
-The prompt is the argument, or FILE, or standard input (one final line break is removed). Standard output gets the answer
-and nothing else; reasoning goes to standard error. Ctrl-C ends the answer: what there is stays, exit code 130.
+The prompt is the argument, or FILE, or standard input (one final line break is removed); it must not be empty. Standard
+output gets the answer and nothing else; reasoning goes to standard error. Ctrl-C ends the answer: what there is stays, exit code 130.
 --raw sends the text as it is, control tokens included, behind exactly one begin-of-sentence token.)";
 
 struct Options {
@@ -65,6 +65,9 @@ ExitCode run(const Options& options) {
     return report_usage_error("no prompt: give it as an argument, with -f FILE, or on standard input");
   Result<std::string> text = read_text(options.prompt, options.file, "prompt");
   if (!text.ok()) return report_error(text.status());
+  if (text->empty())
+    return report_usage_error(
+        fmt::format("the prompt is empty: {} holds no text", source_of(options.prompt, options.file)));
   if (Status status = check_utf8(options.generation.system, "--system"); !status.ok()) return report_error(status);
   for (const std::string& stop : options.generation.stop)
     if (Status status = check_utf8(stop, "--stop"); !status.ok()) return report_error(status);

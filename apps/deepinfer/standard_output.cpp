@@ -1,5 +1,6 @@
 #include "standard_output.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -30,6 +31,14 @@ bool StandardOutput::write(std::string_view text) {
     }
   }
   return true;
+}
+
+void keep_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) != -1) continue;
+    // Opened the wrong way round, so that its use is still the error that it was.
+    ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 void ignore_broken_pipes() {

@@ -24,6 +24,10 @@ class StandardOutput {
   char last_byte_ = '\n';
 };
 
+// Standard input, output and error that were closed at start are reserved, so that no file that is opened later takes
+// their place: `deepinfer chat <&-` would read a model file as its conversation.  Called once, before anything else.
+void keep_standard_descriptors();
+
 // A closed pipe must come back as an error of write(), not end the process: called once at start.
 void ignore_broken_pipes();
 

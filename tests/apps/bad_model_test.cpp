@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -123,6 +124,36 @@ TEST_F(BadModel, BrokenTokenizer) {
 TEST_F(BadModel, BrokenGenerationConfig) {
   replace("generation_config.json", "{\"top_p\": 7}");
   expect_refused({"generation_config.json", "top_p", "7", "(0, 1]"});
+}
+
+TEST_F(BadModel, FoldersInThePlaceOfFiles) {
+  for (const char* name : {"tokenizer.json", "engram_token_map.json", "generation_config.json", kIndex, kShard}) {
+    fs::rename(folder_ / name, folder_ / "kept");
+    fs::create_directory(folder_ / name);
+    expect_refused({name, "not a regular file"});
+    fs::remove(folder_ / name);
+    fs::rename(folder_ / "kept", folder_ / name);
+  }
+}
+
+TEST_F(BadModel, OversizedFiles) {
+  for (const char* name :
+       {"config.json", "tokenizer.json", "engram_token_map.json", "generation_config.json", kIndex}) {
+    fs::rename(folder_ / name, folder_ / "kept");
+    folder_.write(name, "");
+    fs::resize_file(folder_ / name, uint64_t{1} << 40);  // sparse
+    expect_refused({name, "has 1099511627776 bytes; allowed: at most"});
+    fs::remove(folder_ / name);
+    fs::rename(folder_ / "kept", folder_ / name);
+  }
+}
+
+TEST_F(BadModel, HalfAModel) {
+  for (const char* name : {"tokenizer.json", kIndex}) {
+    fs::rename(folder_ / name, folder_ / "kept");
+    expect_refused({folder_.path().string(), name});
+    fs::rename(folder_ / "kept", folder_ / name);
+  }
 }
 
 TEST_F(BadModel, InspectVerifyNamesWhatDiffers) {

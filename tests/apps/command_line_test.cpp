@@ -1,7 +1,10 @@
 // The program's face: help, version, usage errors, exit codes.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program.h"
@@ -71,7 +74,8 @@ TEST(CommandLine, OutOfRangeOptionsNameTheOptionAndTheRange) {
                                                        {"--threads", "0", "[1, 1024]"},
                                                        {"--presence-penalty", "3", "[-2, 2]"},
                                                        {"--frequency-penalty", "-3", "[-2, 2]"},
-                                                       {"--repetition-penalty", "0", "above 0"},
+                                                       {"--repetition-penalty", "0", "[0.001, 1000]"},
+                                                       {"--repetition-penalty", "1e-38", "[0.001, 1000]"},
                                                        {"--prefill-chunk", "0", "[1, 65536]"},
                                                        {"--draft-tokens", "-1", "[0, 64]"},
                                                        {"--logprobs", "21", "[0, 20]"},
@@ -108,6 +112,41 @@ TEST(CommandLine, InputErrorsExitWithThree) {
   expect_error(deepinfer({"run", "hi", "--system", "\xFF"}), 3, {"--system is not valid UTF-8"});
   const auto file = folder.write("bad.txt", "abc\xC0\x80");
   expect_error(deepinfer({"tokenize", "-f", file.string()}), 3, {file.string(), "0xC0", "offset 3"});
+}
+
+// Nothing is nothing, wherever it comes from; a text of spaces is one.
+TEST(CommandLine, EmptyPromptsAreRefused) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("empty.txt", "\r\n").string();
+  expect_error(deepinfer({"run", ""}), 2, {"the prompt is empty", "the argument"});
+  expect_error(deepinfer({"run"}, ""), 2, {"the prompt is empty", "standard input"});
+  expect_error(deepinfer({"run"}, "\n"), 2, {"the prompt is empty", "standard input"});
+  expect_error(deepinfer({"run", "-f", file}), 2, {"the prompt is empty", file});
+  expect_error(deepinfer({"run", "--raw", ""}), 2, {"the prompt is empty", "the argument"});
+  EXPECT_EQ(deepinfer({"run", " ", "--max-tokens", "1"}).exit_code, 0);
+  EXPECT_EQ(deepinfer({"tokenize", "", "--count"}).output, "0\n");
+}
+
+TEST(CommandLine, OddFilesAreRefusedUnread) {
+  const TemporaryFolder folder;
+  const std::string huge = folder.write("huge.txt", "").string();
+  std::filesystem::resize_file(huge, uint64_t{1} << 40);  // sparse
+  for (const char* command : {"run", "tokenize"})
+    expect_error(deepinfer({command, "-f", huge}), 3, {huge, "more than 268435456 bytes"});
+  expect_error(deepinfer({"run", "-f", ""}), 3, {"a file name is empty"});
+}
+
+// A folder for standard input is no empty conversation, and a closed one is not the next file that is opened.
+TEST(CommandLine, StandardInputThatCannotBeReadIsAnError) {
+  for (const char* command : {"run", "chat", "tokenize"}) {
+    for (const auto& [redirect, reason] :
+         {std::pair{"</", "Is a directory"}, std::pair{"<&-", "Bad file descriptor"}}) {
+      const ProgramResult result =
+          run_program({.arguments = {"-c", std::string("exec \"$0\" \"$1\" ") + redirect, DEEPINFER_PROGRAM, command},
+                       .program = "/bin/sh"});
+      expect_error(result, std::string(reason) == "Is a directory" ? 3 : 4, {"standard input", reason});
+    }
+  }
 }
 
 }  // namespace
