@@ -8,7 +8,8 @@ namespace deepinfer {
 
 Result<CachedSequence> CachedSequence::create(const Model& model, int64_t max_context) {
   DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(model.cache_layout()));
-  DI_RETURN_IF_ERROR(cache.reserve(max_context));
+  if (const Status status = cache.reserve(max_context); !status.ok())
+    return Status(status.code(), status.message() + "; a smaller max_context needs less");
   CachedSequence sequence(std::move(cache));
   sequence.tokens_.reserve(static_cast<size_t>(max_context));
   return sequence;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr float kMost = std::numeric_limits<float>::max();
 
-Status check(std::string_view field, double value, bool allowed, std::string_view range) {
+template <typename T>  // a float is shown as it was written
+Status check(std::string_view field, T value, bool allowed, std::string_view range) {
   if (allowed) return {};
   return invalid_argument(fmt::format("{} is {}; allowed: {}", field, value, range));
 }
@@ -38,8 +39,8 @@ Status validate(const GenerationParams& p, int32_t vocabulary) {
       check("presence_penalty", p.presence_penalty, p.presence_penalty >= -2 && p.presence_penalty <= 2, "-2 to 2"));
   DI_RETURN_IF_ERROR(check("frequency_penalty", p.frequency_penalty,
                            p.frequency_penalty >= -2 && p.frequency_penalty <= 2, "-2 to 2"));
-  DI_RETURN_IF_ERROR(check("max_tokens", static_cast<double>(p.max_tokens), p.max_tokens >= 0,
-                           "integers from 0 (0: up to the context length)"));
+  DI_RETURN_IF_ERROR(
+      check("max_tokens", p.max_tokens, p.max_tokens >= 0, "integers from 0 (0: up to the context length)"));
   DI_RETURN_IF_ERROR(
       check("logprobs", p.logprobs, p.logprobs >= -1 && p.logprobs <= vocabulary, fmt::format("-1 to {}", vocabulary)));
   DI_RETURN_IF_ERROR(check("draft_tokens", p.draft_tokens, p.draft_tokens >= -1, "-1, or 0 up to the model's number"));

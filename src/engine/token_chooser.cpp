@@ -6,20 +6,9 @@
 #include <cmath>
 #include <string>
 
+#include "engine/undrawable_row.h"
+
 namespace deepinfer {
-namespace {
-
-Status not_finite(MatrixView<const float> logits, int64_t position) {
-  const float* const z = logits.row(0);
-  const float* const bad = std::find_if(z, z + logits.columns, [](float v) { return !(v < INFINITY); });
-  const std::string found = bad == z + logits.columns ? "no token has one that can be drawn from"
-                                                      : fmt::format("token {} has {}", bad - z, *bad);
-  return corrupt_file(fmt::format(
-      "logits are not finite at position {}: {}; the model's weights are damaged or overflow", position, found));
-}
-
-}  // namespace
-
 TokenChooser::TokenChooser(const GenerationParams& params, std::span<const int32_t> prompt, int64_t most_tokens,
                            int32_t vocabulary, Ops& ops)
     : params_(params), ops_(ops) {
@@ -66,8 +55,7 @@ Result<GeneratedToken> TokenChooser::choose(MatrixView<float> logits, int64_t po
   SampledRow result;
   const MatrixView<TokenLogprob> top(top_.data(), top_.empty() ? 0 : 1, static_cast<int64_t>(top_.size()));
   ops_.sample({logits, {&wish, 1}, {&result, 1}, top});
-  // A key that is not finite won by overflow, not by its logit.
-  if (result.token < 0 || !std::isfinite(result.key)) return not_finite(logits, position);
+  if (!drawn(result)) return undrawable(logits, position);
   GeneratedToken token;
   token.token = result.token;
   token.position = position;

@@ -28,6 +28,9 @@ struct CacheGroupSpec {
   int64_t tokens_per_record = 1;  // kFullHistory
   int64_t window = 0;             // kSlidingWindow: records of earlier positions that a row reads, its own included
   int64_t slots = 0;              // rings; 0 for kFullHistory
+  // kSlidingWindow: every continuation of a prefix reads the windows at its end.  Other windows are read by
+  // continuations whose logits are wanted soon after it (Model::resumable).
+  bool early = false;
 
   bool is_ring() const { return retention != CacheRetention::kFullHistory; }
 };

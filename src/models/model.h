@@ -38,6 +38,9 @@ struct StepLimits {
   int64_t sequences = 1;
   int64_t logit_rows = 0;   // rows of a step that give logits; 0: those of a verify step of all sequences
   int64_t max_context = 0;  // tokens; 0: the model's own
+  // Positions that rings keep beyond what the newest rows and a verify step need, so that the windows at an earlier
+  // boundary can still be copied out.
+  int64_t ring_slack = 0;
 };
 
 // Which rows of a sequence run through which layers.  One rule holds for all steps of a sequence up to its next prompt.

@@ -141,7 +141,12 @@ void StepScheduler::plan_departure(Sequence& sequence, StepPlan& plan, Flight& f
   } else if (const auto& ending = std::get<Ending>(sequence.state); ending.reason != EndReason::kError) {
     choose(ending);
   }
-  if (choice) plan_save(sequence, *choice, plan, plan.saves_before, flight);
+  // Its records are written, and plans run in order: whoever starts from the snapshot does so after the copy.  So it is
+  // published at once, and a next turn that arrives now finds it.
+  if (choice && plan_save(sequence, *choice, plan, plan.saves_before, flight)) {
+    publish(flight.saves.back());
+    flight.saves.pop_back();
+  }
   plan.retirements.push_back(sequence.request.id);
   flight.retirements.push_back(&sequence);
 }
@@ -246,16 +251,17 @@ void StepScheduler::plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows
   }
 }
 
-void StepScheduler::plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan,
+bool StepScheduler::plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan,
                               std::vector<SnapshotCopy>& copies, Flight& flight) {
   Residence& home = *residence(sequence.state);
-  if (!sequence.request.publish_prefix || home.generation != cache_generation_) return;
+  if (!sequence.request.publish_prefix || home.generation != cache_generation_) return false;
   std::optional<SnapshotPlace> place =
       cache_.place_snapshot({choice.kind, choice.position, home.exact_from, home.draft_context_from});
-  if (!place) return;
+  if (!place) return false;
   (choice.kind == SnapshotKind::kFull ? home.full_snapshot : home.early_snapshot) = choice.position;
   copies.push_back(copy_of(sequence.request.id, *place, plan));
   flight.saves.push_back({.sequence = &sequence, .place = std::move(*place)});
+  return true;
 }
 
 }  // namespace deepinfer

@@ -61,8 +61,8 @@ class StepScheduler final : public Scheduler {
   WaitingQueue::Answer try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight, const StepRows& rows);
   void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
   void plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows);
-  // Adds the copy to `copies` if the sequence publishes and there is room.
-  void plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan, std::vector<SnapshotCopy>& copies,
+  // Adds the copy to `copies` and to the flight if the sequence publishes and there is room.
+  bool plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan, std::vector<SnapshotCopy>& copies,
                  Flight& flight);
 
   // Outcome (outcome.cpp).

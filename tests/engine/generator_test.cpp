@@ -62,11 +62,11 @@ TEST(GenerationParams, WrongValuesAreNamed) {
       {refusal([](GenerationParams& p) {
          p.logit_bias = {{7, INFINITY}};
        }),
-       "logit_bias of token 7 is inf; allowed: -1e+09 to 1e+09"},
+       "logit_bias of token 7 is inf; allowed: -1000000000 to 1000000000"},
       {refusal([](GenerationParams& p) {
          p.logit_bias = {{7, -2e9f}};
        }),
-       "logit_bias of token 7 is -2e+09"},
+       "logit_bias of token 7 is -2000000000"},
       {refusal([](GenerationParams& p) {
          p.logit_bias = {{7, 1}, {8, 1}, {7, 2}};
        }),

@@ -68,10 +68,6 @@ void SymbolicExecutor::issue(const StepPlan& plan) {
     DI_CHECK(users_[static_cast<size_t>(block)] == 0, "a block to be written is used by nothing else");
     use(block);
   };
-  const auto save_places = [&](const std::vector<SnapshotCopy>& copies) {
-    for (const SnapshotCopy& copy : copies)
-      for (const BlockId block : ids(plan, copy.blocks)) use_new(block);
-  };
   // Restores first: what is read must not be given to anybody by this plan.
   for (const Admission& admission : plan.admissions) {
     if (admission.restores)
@@ -95,8 +91,10 @@ void SymbolicExecutor::issue(const StepPlan& plan) {
       use_new(block);
       tables_.at(growth.request).push_back(block);
     }
-  save_places(plan.saves_before);
-  save_places(plan.saves_after);
+  // saves_before are written before anything else of the plan: they are published already, may be evicted, and their
+  // blocks given to somebody who writes later.
+  for (const SnapshotCopy& copy : plan.saves_after)
+    for (const BlockId block : ids(plan, copy.blocks)) use_new(block);
   plans_.push_back(plan);
 }
 
@@ -171,7 +169,6 @@ void SymbolicExecutor::answer(StepResult& result) {
   const auto give_back = [&](const BlockRange& range) {
     for (const BlockId block : ids(plan, range)) stop_using(block);
   };
-  for (const SnapshotCopy& copy : plan.saves_before) give_back(copy.blocks);
   for (const SnapshotCopy& copy : plan.saves_after) give_back(copy.blocks);
   for (const Admission& admission : plan.admissions)
     if (admission.restores) give_back(admission.restore.blocks);

@@ -44,12 +44,12 @@ CacheGroupSpec history(std::string name, int64_t record_bytes, int ratio) {
 
 }  // namespace
 
-CacheGroups make_cache_groups(const Config& c, const LayerTable& table) {
+CacheGroups make_cache_groups(const Config& c, const LayerTable& table, int64_t ring_slack) {
   CacheGroups groups;
   groups.layers.resize(static_cast<size_t>(c.total_layers()));
   groups.layout.lookback_tokens = c.engram_layer_ids.empty() ? 0 : c.engram_max_ngram_size - 1;
   // A verify step stores the last token and dspark_block_size drafts before any of them is committed.
-  groups.window_slots = c.sliding_window + c.dspark_block_size + 1;
+  groups.window_slots = c.sliding_window + c.dspark_block_size + 1 + ring_slack;
   groups.half_group_slots = 2 + c.dspark_block_size;
 
   const int64_t window = c.sliding_window;
@@ -58,6 +58,8 @@ CacheGroups make_cache_groups(const Config& c, const LayerTable& table) {
   const auto window_group = [&](std::string name, int first, int end, int64_t reach) {
     add_group(groups, ring(std::move(name), CacheRetention::kSlidingWindow, record, reach, groups.window_slots),
               range(first, end), &LayerCache::window);
+    // Layers that skip rows of a prompt keep the last windows only (row_plan.h).
+    if (end > first) groups.layout.groups.back().early = end <= table.first_skipping_layer;
   };
   window_group("encoder window", 0, decoder, window);
   window_group("decoder window", decoder, table.layer_count, window);

@@ -21,11 +21,11 @@ struct CacheGroups {
   CacheLayout layout;
   std::vector<LayerCache> layers;  // total_layers()
   // Slots of each kind of ring: a window (or two tokens) and the rows that one verify step may write past the last
-  // committed one.
+  // committed one; of windows also StepLimits::ring_slack.
   int64_t window_slots = 0;
   int64_t half_group_slots = 0;
 };
 
-CacheGroups make_cache_groups(const Config& config, const LayerTable& table);
+CacheGroups make_cache_groups(const Config& config, const LayerTable& table, int64_t ring_slack = 0);
 
 }  // namespace deepinfer::deepseek_v41

@@ -55,10 +55,10 @@ void expect_single_rows(const Config& config, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-DeepseekV41::DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint)
+DeepseekV41::DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack)
     : config_(std::move(config)),
       table_(std::move(table)),
-      groups_(make_cache_groups(config_, table_)),
+      groups_(make_cache_groups(config_, table_, ring_slack)),
       checkpoint_(std::move(checkpoint)) {
   info_.type = kModelType;
   info_.vocabulary = static_cast<int32_t>(config_.vocab_size);
@@ -78,12 +78,14 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
   if (limits.max_context < 1 || limits.max_context > config.max_position_embeddings)
     return invalid_argument(fmt::format("max_context is {}; allowed: 1 to {}, the model's own", limits.max_context,
                                         config.max_position_embeddings));
+  if (limits.ring_slack < 0)
+    return invalid_argument(fmt::format("ring_slack is {}; allowed: 0 or more", limits.ring_slack));
   const int64_t verify_rows = limits.sequences * (1 + config.dspark_block_size);
   limits.rows = std::max(limits.rows, verify_rows);
   if (limits.logit_rows == 0) limits.logit_rows = verify_rows;
   DI_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(options.folder.string()));
   std::unique_ptr<DeepseekV41> model(
-      new DeepseekV41(std::move(config), std::move(table).value(), std::move(checkpoint)));
+      new DeepseekV41(std::move(config), std::move(table).value(), std::move(checkpoint), limits.ring_slack));
   DI_ASSIGN_OR_RETURN(model->weights_,
                       bind_weights(model->config_, model->table_, model->checkpoint_, options.allow_extra_tensors));
   if (!model->config_.engram_layer_ids.empty()) {

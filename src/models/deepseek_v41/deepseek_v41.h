@@ -34,7 +34,7 @@ class DeepseekV41 final : public Model {
   void set_probe(LayerProbe* probe) { forward_->probe = probe; }
 
  private:
-  DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint);
+  DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack);
 
   ModelInfo info_;
   Config config_;

@@ -1,0 +1,46 @@
+// BlockingQueue: hands values from any thread to one that waits for them.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace deepinfer {
+
+template <typename T>
+class BlockingQueue {
+ public:
+  void push(T value) {
+    {
+      const std::lock_guard lock(mutex_);
+      values_.push_back(std::move(value));
+    }
+    ready_.notify_one();
+  }
+  // Nothing once the queue is closed and empty.
+  std::optional<T> pop() {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [this] { return closed_ || !values_.empty(); });
+    if (values_.empty()) return std::nullopt;
+    T value = std::move(values_.front());
+    values_.pop_front();
+    return value;
+  }
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    ready_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<T> values_;
+  bool closed_ = false;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,302 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/blocking_queue.h"
+#include "engine/engine_setup.h"
+#include "engine/request_check.h"
+#include "engine/request_ledger.h"
+#include "engine/step_executor.h"
+
+namespace deepinfer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Submission {
+  Request request;
+  std::unique_ptr<RunningSequence> sequence;
+  RequestCallback on_update;
+  Time at{0};
+};
+
+// One plan on its way to the executor and back.
+struct StepSlot {
+  StepPlan plan;
+  std::vector<std::unique_ptr<RunningSequence>> additions;  // before the plan
+  std::vector<RequestId> removals;                          // before the plan: in none that follows
+  StepOutcome outcome;
+};
+
+class ThreadedEngine final : public Engine {
+ public:
+  explicit ThreadedEngine(EngineSetup setup)
+      : setup_(std::move(setup)),
+        executor_(*setup_.model, *setup_.ops, *setup_.memory,
+                  DraftPlanner(setup_.options.draft_schedule, setup_.step_cost), setup_.options.max_sequences),
+        start_(Clock::now()) {
+    for (StepSlot& slot : slots_) free_slots_.push_back(&slot);
+    output_thread_ = std::thread([this] { deliver(); });
+    executor_thread_ = std::thread([this] { execute(); });
+    planner_thread_ = std::thread([this] { plan(); });
+  }
+
+  ~ThreadedEngine() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    work_.notify_one();
+    planner_thread_.join();  // when nothing is alive any more
+    plans_.close();
+    executor_thread_.join();
+    deliveries_.close();
+    output_thread_.join();
+  }
+
+  Result<RequestId> submit(EngineRequest request, RequestCallback on_update) override;
+
+  void cancel(RequestId id) override {
+    {
+      const std::lock_guard lock(mutex_);
+      inbox_.cancellations.push_back(id);
+    }
+    work_.notify_one();
+  }
+
+  void drain() override {
+    std::unique_lock lock(mutex_);
+    delivered_.wait(lock, [this] { return undelivered_ == 0; });
+  }
+
+  EngineStats stats() const override {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  const std::vector<MemoryPlanLine>& memory_plan() const override { return setup_.memory_plan; }
+  int32_t vocabulary() const override { return setup_.model->info().vocabulary; }
+  int32_t eos_token() const override { return setup_.model->info().eos_token; }
+  int64_t max_context() const override { return setup_.options.max_context; }
+  std::string_view backend_name() const override { return setup_.ops->name(); }
+
+ private:
+  struct Inbox {
+    std::deque<Submission> submissions;
+    std::vector<RequestId> cancellations;
+    std::vector<StepSlot*> outcomes;
+    bool empty() const { return submissions.empty() && cancellations.empty() && outcomes.empty(); }
+  };
+
+  Time now() const { return Clock::now() - start_; }
+
+  // One thread each.
+  void plan();
+  void execute();
+  void deliver();
+
+  // Of the planner.
+  bool wait_for_work(Inbox& inbox);  // whether the engine is closing
+  void take(Inbox& inbox, DeliveryBatch& batch);
+  void forget_ended();
+  bool start_step();
+
+  EngineSetup setup_;
+  StepExecutor executor_;
+  const Clock::time_point start_;
+  std::atomic<RequestId> next_id_{1};
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_, delivered_;
+  Inbox inbox_;
+  bool closing_ = false;
+  int64_t undelivered_ = 0;  // accepted requests whose last update was not delivered
+  EngineStats stats_;
+
+  // Planner only.
+  RequestLedger ledger_;
+  std::vector<std::unique_ptr<RunningSequence>> additions_;  // not yet handed to the executor
+  std::vector<RequestId> removals_;
+  std::vector<StepSlot*> free_slots_;
+  std::vector<EndedRequest> ended_;
+  EngineStats counted_;
+
+  std::array<StepSlot, 2> slots_;  // plans in flight
+  BlockingQueue<StepSlot*> plans_;
+  BlockingQueue<DeliveryBatch> deliveries_;
+  std::thread output_thread_, executor_thread_, planner_thread_;
+};
+
+Result<RequestId> ThreadedEngine::submit(EngineRequest request, RequestCallback on_update) {
+  const ModelInfo& model = setup_.model->info();
+  DI_RETURN_IF_ERROR(check_request(request.prompt, request.params, model, max_context()));
+  if (request.timeout.count() < 0)
+    return invalid_argument("timeout is negative; allowed: 0 (none) or more milliseconds");
+  const int64_t room = max_context() - static_cast<int64_t>(request.prompt.size());
+  GenerationParams& params = request.params;
+  params.max_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
+
+  Submission submission;
+  submission.at = now();
+  Request& r = submission.request;
+  r.id = next_id_.fetch_add(1, std::memory_order_relaxed);
+  r.max_tokens = params.max_tokens;
+  r.drafts = params.draft_tokens < 0 ? model.draft_tokens : params.draft_tokens;
+  r.priority = request.priority;
+  if (request.timeout.count() > 0) r.deadline = submission.at + request.timeout;
+  r.salt = request.cache_salt;
+  r.reuse_prefix = r.publish_prefix = setup_.options.prefix_cache && request.use_prefix_cache;
+  r.prompt = request.prompt;
+  const RequestId id = r.id;
+  submission.sequence = std::make_unique<RunningSequence>(id, std::move(request.prompt), std::move(params), r.drafts);
+  submission.on_update = std::move(on_update);
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return Status(StatusCode::kCancelled, "the engine is closing");
+    ++undelivered_;
+    inbox_.submissions.push_back(std::move(submission));
+  }
+  work_.notify_one();
+  return id;
+}
+
+void ThreadedEngine::plan() {
+  Scheduler& scheduler = *setup_.scheduler;
+  Inbox inbox;
+  for (;;) {
+    const bool closing = wait_for_work(inbox);
+    const Time start = now();
+    DeliveryBatch batch;
+    take(inbox, batch);
+    if (closing) {
+      for (const RequestId id : ledger_.unfinished()) scheduler.cancel(id);
+    }
+    forget_ended();
+    while (start_step()) {
+    }
+    ended_.clear();
+    scheduler.take_ended(ended_);
+    for (const EndedRequest& ended : ended_) ledger_.end(ended, now(), batch);
+    if (!batch.items.empty()) deliveries_.push(std::move(batch));
+    counted_.scheduler = scheduler.stats();
+    counted_.planning += now() - start;
+    {
+      const std::lock_guard lock(mutex_);
+      stats_ = counted_;
+    }
+    if (scheduler.idle()) scheduler.check_integrity();
+    if (closing && scheduler.idle()) return;
+  }
+}
+
+bool ThreadedEngine::wait_for_work(Inbox& inbox) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [this] { return closing_ || !inbox_.empty(); };
+  const Time deadline = setup_.scheduler->next_deadline();
+  if (deadline == kNever) {
+    work_.wait(lock, ready);
+  } else {
+    work_.wait_until(lock, start_ + deadline, ready);
+  }
+  inbox = std::exchange(inbox_, {});
+  return closing_;
+}
+
+void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
+  Scheduler& scheduler = *setup_.scheduler;
+  for (Submission& submission : inbox.submissions) {
+    const RequestId id = submission.request.id;
+    ledger_.add(id, std::move(submission.on_update), submission.at);
+    if (const Status status = scheduler.submit(std::move(submission.request)); status.ok()) {
+      additions_.push_back(std::move(submission.sequence));
+    } else {
+      ledger_.refuse(id, status, now(), batch);
+    }
+  }
+  for (const RequestId id : inbox.cancellations) scheduler.cancel(id);
+  for (StepSlot* slot : inbox.outcomes) {
+    const StepOutcome& outcome = slot->outcome;
+    scheduler.advance(outcome.result);
+    ++counted_.steps;
+    counted_.executing += outcome.result.duration;
+    for (const StepOutcome::Detail& detail : outcome.details) {
+      counted_.drafted += detail.drafted;
+      counted_.accepted += detail.accepted;
+    }
+    ledger_.report(slot->outcome, now(), batch);
+    free_slots_.push_back(slot);
+  }
+}
+
+// Requests that ended before any plan named them never reach the executor.
+void ThreadedEngine::forget_ended() {
+  ledger_.take_removals(removals_);
+  if (removals_.empty() || additions_.empty()) return;
+  const std::unordered_set<RequestId> ended(removals_.begin(), removals_.end());
+  std::erase_if(additions_, [&](const auto& sequence) { return ended.contains(sequence->id()); });
+}
+
+bool ThreadedEngine::start_step() {
+  if (free_slots_.empty()) return false;
+  StepSlot& slot = *free_slots_.back();
+  if (!setup_.scheduler->next_plan(now(), slot.plan)) return false;
+  free_slots_.pop_back();
+  slot.removals = std::exchange(removals_, {});
+  ledger_.planned(slot.plan, now());
+  slot.additions = std::exchange(additions_, {});
+  plans_.push(&slot);
+  return true;
+}
+
+void ThreadedEngine::execute() {
+  while (const auto next = plans_.pop()) {
+    StepSlot& slot = **next;
+    for (auto& sequence : slot.additions) executor_.add(std::move(sequence));
+    for (const RequestId id : slot.removals) executor_.remove(id);
+    executor_.run(slot.plan, slot.outcome);
+    {
+      const std::lock_guard lock(mutex_);
+      inbox_.outcomes.push_back(&slot);
+    }
+    work_.notify_one();
+  }
+}
+
+void ThreadedEngine::deliver() {
+  while (auto batch = deliveries_.pop()) {
+    int64_t ends = 0;
+    for (DeliveryBatch::Item& item : batch->items) {
+      RequestUpdate update;
+      update.id = item.id;
+      update.tokens = std::span<const GeneratedToken>(batch->tokens)
+                          .subspan(static_cast<size_t>(item.first_token), static_cast<size_t>(item.tokens));
+      update.end = item.end.get();
+      (*item.on_update)(update);
+      if (item.end) ++ends;
+    }
+    batch.reset();  // callbacks go before drain() returns
+    if (ends == 0) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      undelivered_ -= ends;
+    }
+    delivered_.notify_all();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, std::unique_ptr<Ops> ops) {
+  DI_ASSIGN_OR_RETURN(EngineSetup setup, set_up_engine(options, std::move(ops)));
+  return std::unique_ptr<Engine>(std::make_unique<ThreadedEngine>(std::move(setup)));
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,111 @@
+// Engine: many requests at once, one answer each.  What batch jobs, the Python package and the server stand on.
+//
+//   callers ──submit──► planner thread ──plans──► executor thread (owns the model) ──outcomes──► planner ──► output
+//   thread
+//
+// While step n runs, step n + 1 is planned; updates are delivered on the output thread, in order for each request.
+// A request's tokens and log-probabilities are bit for bit those it would have alone (docs/architecture.md).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/generator.h"
+#include "engine/speculation/draft_planner.h"
+#include "ops/ops.h"
+#include "scheduling/request.h"
+#include "scheduling/scheduler.h"
+
+namespace deepinfer {
+
+struct EngineOptions {
+  std::filesystem::path model;                    // folder with config.json, tokenizer.json, safetensors
+  int64_t max_context = 0;                        // tokens; 0: the model's own, or what the cache holds if that is less
+  int64_t cache_bytes = int64_t{1} << 30;         // for cached records, snapshots included; state slots come on top
+  int max_sequences = 32;                         // running at the same time
+  int64_t step_rows = kDefaultPrefillChunk;       // most rows of a step
+  std::chrono::milliseconds decode_latency{250};  // bound on a step's time while something decodes
+  bool prefix_cache = true;
+  int64_t early_snapshot_interval = 4096;  // tokens; a multiple of 128
+  DraftSchedule draft_schedule = DraftSchedule::kLagged;
+  // Where the measured times of steps are kept from start to start; empty: they are measured at every start.
+  std::filesystem::path step_cost_file;
+};
+
+struct EngineRequest {
+  std::vector<int32_t> prompt;
+  GenerationParams params;
+  int32_t priority = 0;                  // the higher goes first
+  std::chrono::milliseconds timeout{0};  // from submission; 0: none
+  uint64_t cache_salt = 0;               // prefixes are shared among requests with the same salt only
+  bool use_prefix_cache = true;
+};
+
+// How a request ended.
+struct RequestSummary {
+  EndReason reason = EndReason::kStop;
+  Status failure;  // with EndReason::kError
+  int64_t prompt_tokens = 0;
+  int64_t answer_tokens = 0;
+  int64_t cached_tokens = 0;          // of the prompt, taken from the prefix cache
+  int64_t recomputed_tokens = 0;      // after preemptions
+  int64_t rounds = 0;                 // decode steps
+  int64_t drafted = 0, accepted = 0;  // draft tokens verified, and delivered
+  Time queued{0};                     // submission to first plan
+  Time first_token{0};                // submission to first token; 0: there was none
+  Time total{0};
+};
+
+struct RequestUpdate {
+  RequestId id = 0;
+  std::span<const GeneratedToken> tokens;  // may be empty at the end
+  const RequestSummary* end = nullptr;     // not null exactly once, with the last update
+};
+// Called on the output thread; must not throw and should not block: the other requests' updates wait behind it.
+using RequestCallback = std::function<void(const RequestUpdate&)>;
+
+struct EngineStats {
+  SchedulerStats scheduler;
+  int64_t steps = 0;
+  int64_t drafted = 0, accepted = 0;
+  Time executing{0};  // in steps
+  Time planning{0};   // by the planner thread
+};
+
+// One line of the memory plan.
+struct MemoryPlanLine {
+  std::string name;
+  int64_t bytes = 0;
+  std::string detail;
+};
+
+class Engine {
+ public:
+  // ops: the backend, made by the executable.  All memory is allocated here.
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options, std::unique_ptr<Ops> ops);
+  // Cancels what runs, delivers the ends and stops.
+  virtual ~Engine() = default;
+
+  // Accepts a request or says what is wrong with it (field, value, range).  Thread-safe.
+  virtual Result<RequestId> submit(EngineRequest request, RequestCallback on_update) = 0;
+  // Takes effect within one step; the request's last update says kCancelled unless it ended before.  Thread-safe.
+  virtual void cancel(RequestId id) = 0;
+  // Waits until every accepted request has ended and its last update was delivered.
+  virtual void drain() = 0;
+
+  virtual EngineStats stats() const = 0;
+  virtual const std::vector<MemoryPlanLine>& memory_plan() const = 0;
+  virtual int32_t vocabulary() const = 0;
+  virtual int32_t eos_token() const = 0;
+  virtual int64_t max_context() const = 0;
+  virtual std::string_view backend_name() const = 0;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,143 @@
+#include "engine/engine_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/topology.h"
+#include "engine/model_tokens.h"
+#include "engine/speculation/cost_measurement.h"
+#include "models/open_model.h"
+
+namespace deepinfer {
+namespace {
+
+constexpr int kPlansInFlight = 2;
+// Sequences that have ended keep their state slot until no plan uses it and their windows are saved.
+constexpr int kSlotsInTransit = 2 * kPlansInFlight;
+
+Status check_options(const EngineOptions& o) {
+  const auto range = [](const char* field, int64_t value, int64_t least, int64_t most) -> Status {
+    if (value >= least && value <= most) return {};
+    return invalid_argument(fmt::format("{} is {}; allowed: {} to {}", field, value, least, most));
+  };
+  constexpr int64_t kMost = int64_t{1} << 50;
+  DI_RETURN_IF_ERROR(range("max_context", o.max_context, 0, kMost));
+  DI_RETURN_IF_ERROR(range("cache_bytes", o.cache_bytes, 1, kMost));
+  DI_RETURN_IF_ERROR(range("max_sequences", o.max_sequences, 1, 4096));
+  DI_RETURN_IF_ERROR(range("step_rows", o.step_rows, o.max_sequences, int64_t{1} << 20));
+  DI_RETURN_IF_ERROR(range("decode_latency", o.decode_latency.count(), 1, 3'600'000));
+  DI_RETURN_IF_ERROR(range("early_snapshot_interval", o.early_snapshot_interval, 128, kMost));
+  if (o.early_snapshot_interval % 128 != 0)
+    return invalid_argument(
+        fmt::format("early_snapshot_interval is {}; allowed: multiples of 128", o.early_snapshot_interval));
+  return {};
+}
+
+StepLimits step_limits(const EngineOptions& o) {
+  StepLimits limits;
+  limits.rows = o.step_rows;
+  limits.sequences = o.max_sequences + kSlotsInTransit;
+  limits.max_context = o.max_context;
+  // The windows at the last block boundary outlive the answer's last rows by a block, and by what plans in flight
+  // write.
+  limits.ring_slack = 128 + 8 * (kPlansInFlight + 1);
+  return limits;
+}
+
+CacheGeometry geometry(const EngineOptions& o, const CacheLayout& layout) {
+  CacheGeometry g;
+  g.blocks = o.cache_bytes / layout.bytes_per_block();
+  g.tokens_per_block = layout.tokens_per_block;
+  if (o.prefix_cache) {
+    g.full_snapshot_blocks = CacheMemory::snapshot_blocks(layout, SnapshotKind::kFull);
+    g.early_snapshot_blocks = CacheMemory::snapshot_blocks(layout, SnapshotKind::kEarly);
+  }
+  g.early_interval = o.early_snapshot_interval;
+  g.state_slots = o.max_sequences + kSlotsInTransit;
+  return g;
+}
+
+// From the file of an earlier start, or measured now.
+StepCost step_cost(EngineSetup& setup) {
+  const EngineOptions& o = setup.options;
+  const ModelInfo& info = setup.model->info();
+  if (info.draft_tokens == 0 || o.draft_schedule == DraftSchedule::kAll) return StepCost();
+  const std::string key = fmt::format("{} {} vocabulary {} block {} cpus {} sequences {} rows {}", setup.ops->name(),
+                                      info.type, info.vocabulary, setup.model->cache_layout().bytes_per_block(),
+                                      read_topology().usable_threads(), o.max_sequences, o.step_rows);
+  if (!o.step_cost_file.empty()) {
+    if (auto known = load_step_cost(o.step_cost_file, key)) return *known;
+  }
+  CostMeasurement what;
+  what.most_sequences = o.max_sequences;
+  what.most_rows = std::min<int64_t>(o.step_rows, o.max_sequences * int64_t{1 + info.draft_tokens});
+  what.budget = std::chrono::seconds(1);
+  StepCost cost = measure_step_cost(*setup.model, *setup.memory, what);
+  // A folder that cannot be written costs a second at the next start, no more.
+  if (!o.step_cost_file.empty()) static_cast<void>(save_step_cost(o.step_cost_file, key, cost));
+  return cost;
+}
+
+}  // namespace
+
+bool ModelSnapshotRule::usable(const SnapshotInfo& snapshot, int64_t logits_from) const {
+  WrittenRows written{snapshot.position, snapshot.position, snapshot.exact_from};
+  // Of an early snapshot the layers that skip rows have none.
+  if (snapshot.kind == SnapshotKind::kEarly) written.exact_from = std::numeric_limits<int64_t>::max() / 2;
+  return model_.resumable(written, snapshot.position, {RowRule::Kind::kExact, logits_from});
+}
+
+Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<Ops> ops) {
+  DI_CHECK(ops != nullptr, "an engine needs a backend");
+  DI_RETURN_IF_ERROR(check_options(options));
+  EngineSetup setup;
+  setup.options = options;
+  setup.ops = std::move(ops);
+  ModelOptions wanted;
+  wanted.folder = options.model;
+  wanted.limits = step_limits(options);
+  wanted.tokens = [folder = options.model] { return load_model_tokens(folder); };
+  DI_ASSIGN_OR_RETURN(setup.model, open_model(wanted, *setup.ops));
+
+  const CacheLayout& layout = setup.model->cache_layout();
+  const CacheGeometry cache = geometry(options, layout);
+  const int64_t held = cache.blocks * layout.tokens_per_block;
+  const int64_t model_context = setup.model->info().max_context;
+  if (held < 2 * layout.tokens_per_block)
+    return invalid_argument(fmt::format("cache_bytes is {}; allowed: {} or more, two blocks of {} tokens",
+                                        options.cache_bytes, 2 * layout.bytes_per_block(), layout.tokens_per_block));
+  if (options.max_context > held)
+    return invalid_argument(
+        fmt::format("max_context is {} tokens, but cache_bytes of {} holds {}; lower the one or raise "
+                    "the other to {}",
+                    options.max_context, options.cache_bytes, held,
+                    (options.max_context / layout.tokens_per_block + 1) * layout.bytes_per_block()));
+  if (options.max_context == 0) setup.options.max_context = std::min(model_context, held);
+
+  DI_ASSIGN_OR_RETURN(CacheMemory memory, CacheMemory::create(layout, cache.blocks, cache.state_slots));
+  setup.memory = std::make_unique<CacheMemory>(std::move(memory));
+  setup.step_cost = step_cost(setup);
+  setup.rule = std::make_unique<ModelSnapshotRule>(*setup.model);
+  SchedulerConfig config;
+  config.cache = cache;
+  config.max_context = setup.options.max_context;
+  config.step_rows = options.step_rows;
+  config.max_sequences = options.max_sequences;
+  config.plans_in_flight = kPlansInFlight;
+  config.decode_latency = options.decode_latency;
+  DI_ASSIGN_OR_RETURN(setup.scheduler, Scheduler::create(config, *setup.rule));
+
+  setup.memory_plan = {
+      {"cache blocks", cache.blocks * layout.bytes_per_block(),
+       fmt::format("{} blocks of {} tokens, {} bytes each", cache.blocks, layout.tokens_per_block,
+                   layout.bytes_per_block())},
+      {"state slots", cache.state_slots * layout.bytes_per_sequence(),
+       fmt::format("{} sequences, {} bytes each", cache.state_slots, layout.bytes_per_sequence())},
+  };
+  return setup;
+}
+
+}  // namespace deepinfer

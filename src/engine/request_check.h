@@ -1,0 +1,18 @@
+// What every request must satisfy before it is accepted, whoever runs it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "engine/generator.h"
+#include "models/model.h"
+
+namespace deepinfer {
+
+// A message naming the field, its value and the allowed range: parameters, prompt tokens, and a prompt that leaves room
+// for an answer in max_context tokens.
+Status check_request(std::span<const int32_t> prompt, const GenerationParams& params, const ModelInfo& model,
+                     int64_t max_context);
+
+}  // namespace deepinfer

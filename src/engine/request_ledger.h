@@ -1,0 +1,60 @@
+// RequestLedger: the requests that are alive, from submission to last update and removal from the executor.  It turns
+// the outcomes of steps and the scheduler's ends into updates for callers.  Planner thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/step_executor.h"
+
+namespace deepinfer {
+
+// Updates on their way to the output thread.
+struct DeliveryBatch {
+  struct Item {
+    RequestId id = 0;
+    RequestCallback* on_update = nullptr;
+    int64_t first_token = 0, tokens = 0;  // of `tokens`
+    std::unique_ptr<RequestSummary> end;
+    std::unique_ptr<RequestCallback> released;  // with the end: on_update itself
+  };
+  std::vector<Item> items;
+  std::vector<GeneratedToken> tokens;
+};
+
+class RequestLedger {
+ public:
+  void add(RequestId id, RequestCallback on_update, Time submitted);
+
+  // Notes what a plan does: who starts, who leaves the executor.
+  void planned(const StepPlan& plan, Time now);
+  // Takes the tokens of an outcome (moved out of it).
+  void report(StepOutcome& outcome, Time now, DeliveryBatch& batch);
+  void end(const EndedRequest& ended, Time now, DeliveryBatch& batch);
+  // Ends a request that the scheduler did not accept.
+  void refuse(RequestId id, Status why, Time now, DeliveryBatch& batch);
+
+  // Ended requests that no plan will name again, since the last call: the executor may forget them.
+  void take_removals(std::vector<RequestId>& out);
+  std::vector<RequestId> unfinished() const;
+  bool empty() const { return live_.empty(); }
+
+ private:
+  struct Live {
+    std::unique_ptr<RequestCallback> on_update;  // null once it has ended
+    Time submitted{0};
+    bool placed = false;  // admitted and not retired since
+    bool started = false;
+    RequestSummary summary;
+  };
+  void finish(RequestId id, Live& live, EndReason reason, Time now, DeliveryBatch& batch);
+  void remove_if_done(RequestId id);
+
+  std::unordered_map<RequestId, Live> live_;
+  std::vector<RequestId> removals_;
+};
+
+}  // namespace deepinfer

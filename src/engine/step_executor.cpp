@@ -1,0 +1,201 @@
+#include "engine/step_executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+
+namespace deepinfer {
+
+void StepOutcome::clear() {
+  result.clear();
+  tokens.clear();
+  details.clear();
+}
+
+StepExecutor::StepExecutor(Model& model, Ops& ops, CacheMemory& memory, DraftPlanner planner, int64_t step_sequences)
+    : model_(model), ops_(ops), memory_(memory), planner_(std::move(planner)) {
+  const auto most = static_cast<size_t>(step_sequences);
+  draft_requests_.reserve(most);
+  drafting_.reserve(most);
+  draft_limits_.reserve(most);
+  draft_decodes_.reserve(most);
+  proposals_.reserve(most);
+  step_.reserve(most);
+  members_.reserve(most);
+  reported_.reserve(most);
+  row_counts_.reserve(most);
+}
+
+void StepExecutor::add(std::unique_ptr<RunningSequence> sequence) {
+  const RequestId id = sequence->id();
+  const bool added = sequences_.emplace(id, std::move(sequence)).second;
+  DI_CHECK(added, "a request is added once");
+}
+
+void StepExecutor::remove(RequestId id) {
+  planner_.forget(id);
+  sequences_.erase(id);
+}
+
+RunningSequence& StepExecutor::sequence(RequestId id) {
+  const auto found = sequences_.find(id);
+  DI_CHECK(found != sequences_.end(), "a plan names known requests");
+  return *found->second;
+}
+
+void StepExecutor::run(const StepPlan& plan, StepOutcome& outcome) {
+  const auto start = std::chrono::steady_clock::now();
+  outcome.clear();
+  outcome.result.plan = plan.number;
+  save(plan, plan.saves_before);
+  admit(plan);
+  draft(plan);
+  build(plan, outcome);
+  if (!step_.empty()) choose(outcome);
+  save(plan, plan.saves_after);
+  for (const RequestId id : plan.retirements) sequence(id).retire();
+  outcome.result.duration = std::chrono::steady_clock::now() - start;
+}
+
+void StepExecutor::save(const StepPlan& plan, const std::vector<SnapshotCopy>& copies) {
+  for (const SnapshotCopy& copy : copies) {
+    const auto blocks = std::span(plan.block_ids)
+                            .subspan(static_cast<size_t>(copy.blocks.first), static_cast<size_t>(copy.blocks.count));
+    memory_.save(sequence(copy.request).state_slot(), copy.position, copy.kind, blocks);
+  }
+}
+
+void StepExecutor::admit(const StepPlan& plan) {
+  const auto blocks = [&plan](const BlockRange& range) {
+    return std::span<const BlockId>(plan.block_ids)
+        .subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+  };
+  for (const Admission& admission : plan.admissions) {
+    WrittenRows written;
+    if (admission.restores) {
+      memory_.restore(admission.state_slot, admission.position, admission.restore.kind,
+                      blocks(admission.restore.blocks));
+      // Of an early snapshot the skipping layers have no row.
+      const bool full = admission.restored.kind == SnapshotKind::kFull;
+      written = {admission.position, admission.position, full ? admission.restored.exact_from : admission.position};
+    }
+    sequence(admission.request)
+        .admit(admission, blocks(admission.blocks), written, {RowRule::Kind::kExact, admission.known_tokens - 1},
+               model_, memory_);
+  }
+  for (const BlockGrowth& growth : plan.growths) sequence(growth.request).grow(blocks(growth.blocks), memory_);
+}
+
+void StepExecutor::draft(const StepPlan& plan) {
+  draft_requests_.clear();
+  drafting_.clear();
+  draft_limits_.clear();
+  draft_decodes_.clear();
+  proposed_.clear();
+  proposals_.assign(plan.decodes.size(), {});
+  for (size_t i = 0; i < plan.decodes.size(); ++i) {
+    const RunningSequence& s = sequence(plan.decodes[i].request);
+    const int drafts = std::min(plan.decodes[i].drafts, s.most_drafts());
+    if (s.ended() || drafts == 0) continue;
+    draft_requests_.push_back(s.draft_request(drafts));
+    drafting_.push_back(s.id());
+    draft_limits_.push_back(drafts);
+    draft_decodes_.push_back(i);
+  }
+  if (draft_requests_.empty() || !planner_.drafts(drafting_, draft_limits_, plan.prefill_rows)) return;
+  const DraftResult drafted = model_.draft(draft_requests_);
+  drawn_.clear();
+  for (size_t d = 0; d < draft_requests_.size(); ++d) {
+    const int32_t* tokens = drafted.tokens.row(static_cast<int64_t>(d));
+    int drawn = 0;
+    while (drawn < draft_limits_[d] && tokens[drawn] >= 0) ++drawn;
+    drawn_.push_back(drawn);
+  }
+  planner_.choose(drafting_, drafted, drawn_, plan.prefill_rows, draft_lengths_);
+  for (size_t d = 0; d < draft_requests_.size(); ++d) {
+    const int32_t* tokens = drafted.tokens.row(static_cast<int64_t>(d));
+    proposals_[draft_decodes_[d]] = {static_cast<int64_t>(proposed_.size()), draft_lengths_[d]};
+    proposed_.insert(proposed_.end(), tokens, tokens + draft_lengths_[d]);
+  }
+}
+
+void StepExecutor::build(const StepPlan& plan, StepOutcome& outcome) {
+  step_.clear();
+  members_.clear();
+  reported_.clear();
+  const auto report = [&](RequestId id) {
+    SequenceResult result;
+    result.request = id;
+    outcome.result.sequences.push_back(result);
+    outcome.details.emplace_back();
+    return outcome.result.sequences.size() - 1;
+  };
+  const auto join = [&](RunningSequence& s, const StepSequence& rows, size_t place) {
+    step_.push_back(rows);
+    members_.push_back(&s);
+    reported_.push_back(place);
+  };
+  for (const PrefillChunk& chunk : plan.prefills) {
+    RunningSequence& s = sequence(chunk.request);
+    const size_t place = report(chunk.request);
+    join(s, s.prefill(chunk), place);
+  }
+  for (size_t i = 0; i < plan.decodes.size(); ++i) {
+    RunningSequence& s = sequence(plan.decodes[i].request);
+    const size_t place = report(plan.decodes[i].request);
+    if (s.ended()) continue;
+    const Proposal& proposal = proposals_[i];
+    const auto drafts = std::span<const int32_t>(proposed_).subspan(static_cast<size_t>(proposal.first),
+                                                                    static_cast<size_t>(proposal.count));
+    outcome.details[place].decoded = true;
+    outcome.details[place].drafted = proposal.count;
+    join(s, s.decode(drafts), place);
+  }
+}
+
+void StepExecutor::choose(StepOutcome& outcome) {
+  const MatrixView<float> logits = model_.forward(step_);
+  rows_.clear();
+  row_counts_.clear();
+  int32_t most_logprobs = 0;
+  for (RunningSequence* member : members_) {
+    const size_t before = rows_.size();
+    member->add_sampling(rows_);
+    row_counts_.push_back(static_cast<int64_t>(rows_.size() - before));
+  }
+  for (const SamplingRow& row : rows_) most_logprobs = std::max(most_logprobs, row.logprobs);
+  DI_CHECK(static_cast<int64_t>(rows_.size()) == logits.rows, "a row of logits for each choice");
+  choices_.assign(rows_.size(), {});
+  top_.resize(rows_.size() * static_cast<size_t>(most_logprobs));
+  const MatrixView<TokenLogprob> top(top_.data(), most_logprobs == 0 ? 0 : logits.rows, most_logprobs);
+  if (logits.rows > 0) ops_.sample({logits, rows_, choices_, top});
+
+  int64_t row = 0;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    SequenceResult& result = outcome.result.sequences[reported_[i]];
+    StepOutcome::Detail& detail = outcome.details[reported_[i]];
+    result.first_token = static_cast<int64_t>(outcome.tokens.size());
+    const auto choices =
+        std::span<const SampledRow>(choices_).subspan(static_cast<size_t>(row), static_cast<size_t>(row_counts_[i]));
+    const MatrixView<const TokenLogprob> own(most_logprobs == 0 ? nullptr : top.row(row),
+                                             most_logprobs == 0 ? 0 : row_counts_[i], most_logprobs);
+    const RunningSequence::Decided decided =
+        members_[i]->take(choices, logits.rows_from(row, row_counts_[i]), own, outcome.tokens);
+    row += row_counts_[i];
+    result.tokens = decided.tokens;
+    detail.accepted = std::max<int64_t>(0, std::min(detail.drafted, decided.tokens - 1));
+    detail.failure = decided.failure;
+    if (decided.ended) {
+      result.ended = !decided.failure.ok()                     ? EndReason::kError
+                     : decided.finish == FinishReason::kLength ? EndReason::kLength
+                                                               : EndReason::kStop;
+    }
+    result.exact_from = members_[i]->progress().written().exact_from;
+    result.draft_context_from = members_[i]->progress().draft_context_from();
+  }
+  for (const GeneratedToken& token : outcome.tokens) outcome.result.tokens.push_back(token.token);
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,83 @@
+// StepExecutor: runs the plans of the scheduler on one device.  It knows every token as soon as it is decided, so a
+// plan made before the last step ended is cut down here to what is really there: rows of ended sequences are dropped,
+// drafts never reach past max_tokens.  One thread; owned by the engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/cache_memory.h"
+#include "engine/running_sequence.h"
+#include "engine/speculation/draft_planner.h"
+#include "models/model.h"
+#include "scheduling/plan.h"
+#include "scheduling/result.h"
+
+namespace deepinfer {
+
+// What a step decided, beside the numbers for the scheduler.
+struct StepOutcome {
+  StepResult result;
+  std::vector<GeneratedToken> tokens;  // parallel to result.tokens
+  // Parallel to result.sequences.
+  struct Detail {
+    bool decoded = false;  // its rows were run
+    int64_t drafted = 0;   // draft tokens verified
+    int64_t accepted = 0;  // of them
+    Status failure;        // with EndReason::kError
+  };
+  std::vector<Detail> details;
+
+  void clear();
+};
+
+class StepExecutor {
+ public:
+  // Model, ops and memory outlive the executor.  step_sequences: most sequences of a step.
+  StepExecutor(Model& model, Ops& ops, CacheMemory& memory, DraftPlanner planner, int64_t step_sequences);
+
+  // A request's tokens and sampling, before the first plan that names it.
+  void add(std::unique_ptr<RunningSequence> sequence);
+  // The request is over and in no plan any more.
+  void remove(RequestId id);
+  int64_t sequences() const { return static_cast<int64_t>(sequences_.size()); }
+
+  void run(const StepPlan& plan, StepOutcome& outcome);
+
+ private:
+  RunningSequence& sequence(RequestId id);
+  void save(const StepPlan& plan, const std::vector<SnapshotCopy>& copies);
+  void admit(const StepPlan& plan);
+  void draft(const StepPlan& plan);
+  void build(const StepPlan& plan, StepOutcome& outcome);
+  void choose(StepOutcome& outcome);
+
+  Model& model_;
+  Ops& ops_;
+  CacheMemory& memory_;
+  DraftPlanner planner_;
+  std::unordered_map<RequestId, std::unique_ptr<RunningSequence>> sequences_;
+
+  // Of the step under way.
+  struct Proposal {
+    int64_t first = 0, count = 0;  // of proposed_
+  };
+  std::vector<DraftSequence> draft_requests_;
+  std::vector<RequestId> drafting_;  // request of each
+  std::vector<int> draft_limits_, drawn_, draft_lengths_;
+  std::vector<size_t> draft_decodes_;  // plan.decodes index of each
+  std::vector<Proposal> proposals_;    // of each of plan.decodes
+  std::vector<int32_t> proposed_;
+  std::vector<StepSequence> step_;
+  std::vector<RunningSequence*> members_;  // of step_
+  std::vector<size_t> reported_;           // place of each of step_ in the outcome
+  std::vector<SamplingRow> rows_;
+  std::vector<int64_t> row_counts_;  // of each of step_
+  std::vector<SampledRow> choices_;
+  std::vector<TokenLogprob> top_;
+};
+
+}  // namespace deepinfer

@@ -1,0 +1,24 @@
+#include "engine/undrawable_row.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace deepinfer {
+
+bool drawn(const SampledRow& row) {
+  return row.token >= 0 && std::isfinite(row.key);
+}
+
+Status undrawable(MatrixView<const float> logits, int64_t position) {
+  const float* const z = logits.row(0);
+  const float* const bad = std::find_if(z, z + logits.columns, [](float v) { return !(v < INFINITY); });
+  const std::string found = bad == z + logits.columns ? "no token has one that can be drawn from"
+                                                      : fmt::format("token {} has {}", bad - z, *bad);
+  return corrupt_file(fmt::format(
+      "logits are not finite at position {}: {}; the model's weights are damaged or overflow", position, found));
+}
+
+}  // namespace deepinfer

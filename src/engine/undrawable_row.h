@@ -1,0 +1,18 @@
+// What is wrong with a row of logits from which no token could be drawn.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "ops/sample.h"
+#include "tensor/matrix.h"
+
+namespace deepinfer {
+
+// Whether the sampler's result for a row is a token of the model's: a key that is not finite won by overflow.
+bool drawn(const SampledRow& row);
+
+// kCorruptFile naming the position and the first bad logit.  logits: one row.
+Status undrawable(MatrixView<const float> logits, int64_t position);
+
+}  // namespace deepinfer

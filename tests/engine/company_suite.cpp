@@ -1,0 +1,164 @@
+#include "engine/company_suite.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "engine/engine_run.h"
+#include "models/golden_prompts.h"
+
+namespace deepinfer {
+namespace {
+
+// DEEPINFER_SEED replays one schedule.
+uint64_t first_seed() {
+  const char* seed = std::getenv("DEEPINFER_SEED");
+  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
+}
+bool one_schedule() {
+  return std::getenv("DEEPINFER_SEED") != nullptr;
+}
+
+class Randomness {
+ public:
+  explicit Randomness(uint64_t seed) : random_(seed) {}
+  int64_t below(int64_t limit) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(limit)); }
+  bool chance(int percent) { return below(100) < percent; }
+  template <typename T>
+  const T& one_of(const std::vector<T>& values) {
+    return values[static_cast<size_t>(below(static_cast<int64_t>(values.size())))];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// Prompts with common prefixes of many lengths, so that schedules hit the prefix cache.
+std::vector<int32_t> random_prompt(Randomness& random) {
+  static const std::vector<int32_t> text = ForwardGolden("recall").ids();
+  static const std::vector<GreedyGolden> goldens = greedy_goldens();
+  if (random.chance(40)) return random.one_of(goldens).ids;
+  const auto most = static_cast<int64_t>(text.size()) - 1;
+  const int64_t length = random.chance(50) ? 1 + random.below(200) : 1 + random.below(most);
+  std::vector<int32_t> prompt(text.begin(), text.begin() + length);
+  if (random.chance(50)) {
+    const std::vector<int32_t>& tail = random.one_of(goldens).ids;
+    prompt.insert(prompt.end(), tail.begin(), tail.end());
+  }
+  return prompt;
+}
+
+GenerationParams random_params(Randomness& random) {
+  GenerationParams params;
+  params.temperature = random.chance(50) ? 0.0F : 0.9F;
+  params.seed = static_cast<uint64_t>(random.below(3));
+  if (random.chance(30)) params.top_p = 0.9F;
+  if (random.chance(20)) params.top_k = 20;
+  if (random.chance(20)) params.repetition_penalty = 1.1F;
+  if (random.chance(20)) params.frequency_penalty = 0.5F;
+  params.max_tokens = 1 + random.below(random.chance(20) ? 200 : 30);
+  if (random.chance(70)) params.stop_tokens = {1};
+  params.draft_tokens = static_cast<int32_t>(random.below(7)) - 1;
+  params.logprobs = static_cast<int32_t>(random.below(4)) - 1;
+  params.raw_logprobs = random.chance(30);
+  return params;
+}
+
+struct Asked {
+  EngineRequest request;
+  RequestId id = 0;
+  int64_t cancel_after = -1;  // tokens; -1: never
+};
+
+void check_against_solo(EngineRun& run, Generator& solo, const std::vector<Asked>& asked, const std::string& what) {
+  for (const Asked& a : asked) {
+    const SeenRequest& seen = run.seen(a.id);
+    ASSERT_EQ(seen.ends.size(), 1U) << what;
+    const RequestSummary& end = seen.ends.front();
+    ASSERT_TRUE(end.failure.ok()) << what << ": " << end.failure.message();
+    GenerationParams params = a.request.params;
+    params.draft_tokens = 0;
+    std::vector<GeneratedToken> want = generate(solo, a.request.prompt, params).tokens;
+    if (end.reason == EndReason::kCancelled) {
+      ASSERT_GE(a.cancel_after, 0) << what;
+      ASSERT_LE(seen.tokens.size(), want.size()) << what;
+      want.resize(seen.tokens.size());
+    }
+    EXPECT_EQ(end.answer_tokens, static_cast<int64_t>(seen.tokens.size())) << what;
+    expect_same_tokens(seen.tokens, want, what + ", request " + std::to_string(a.id));
+  }
+}
+
+// Answers made alone are the same in every schedule, whatever is in the generator's cache; one generator serves all.
+TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
+  const CompanyCase& c = GetParam();
+  GeneratorOptions solo_options;
+  solo_options.max_context = 2048;
+  const auto solo = open_generator(c.backend, solo_options);
+  for (int i = 0; i < (one_schedule() ? 1 : c.schedules); ++i) {
+    const uint64_t seed = first_seed() + static_cast<uint64_t>(i);
+    SCOPED_TRACE("DEEPINFER_SEED=" + std::to_string(seed));
+    Randomness random(seed);
+    EngineOptions options;
+    options.max_context = 2048;
+    options.max_sequences = 1 + static_cast<int>(random.below(6));
+    options.step_rows = std::max<int64_t>(options.max_sequences, random.one_of<int64_t>({8, 33, 128, 512}));
+    // From a cache that hardly holds one request (preemption, eviction) to one that holds them all.
+    options.cache_bytes = 2048 * 534 + random.one_of<int64_t>({0, 1 << 20, 4 << 20, 64 << 20});
+    options.prefix_cache = random.chance(80);
+    options.early_snapshot_interval = 128 * (1 + random.below(6));
+    options.decode_latency = std::chrono::milliseconds(1 + random.below(50));
+    EngineRun run(c.backend, options);
+
+    std::vector<Asked> asked;
+    for (int r = 0; r < c.requests; ++r) {
+      Asked a;
+      a.request.prompt = random_prompt(random);
+      a.request.params = random_params(random);
+      a.request.priority = static_cast<int32_t>(random.below(3));
+      a.request.cache_salt = static_cast<uint64_t>(random.below(2));
+      a.request.use_prefix_cache = random.chance(90);
+      if (random.chance(15)) a.cancel_after = random.below(10);
+      const auto id = run.submit(a.request);
+      ASSERT_TRUE(id.ok()) << id.status().message();
+      a.id = *id;
+      asked.push_back(std::move(a));
+      if (random.chance(30)) std::this_thread::sleep_for(std::chrono::milliseconds(random.below(20)));
+      for (const Asked& b : asked) {
+        if (b.cancel_after >= 0 && run.tokens_seen(b.id) >= b.cancel_after) run.engine().cancel(b.id);
+      }
+    }
+    run.drain();
+    check_against_solo(run, *solo, asked, "schedule " + std::to_string(seed));
+    if (HasFatalFailure()) return;
+  }
+}
+
+// The next turn of a conversation goes on from the previous answer's last block boundary.
+TEST_P(Company, TheNextTurnHitsAtThePreviousAnswersEnd) {
+  const CompanyCase& c = GetParam();
+  EngineOptions options;
+  options.max_context = 2048;
+  EngineRun run(c.backend, options);
+  EngineRequest first;
+  const std::vector<int32_t> text = ForwardGolden("recall").ids();
+  first.prompt.assign(text.begin(), text.begin() + 200);
+  first.params = greedy_params(100, -1);
+  first.params.stop_tokens.clear();
+  const RequestId one = *run.submit(first);
+  run.drain();
+
+  EngineRequest second = first;
+  for (const GeneratedToken& token : run.seen(one).tokens) second.prompt.push_back(token.token);
+  second.prompt.insert(second.prompt.end(), {5, 6, 7});
+  const RequestId two = *run.submit(second);
+  run.drain();
+  EXPECT_EQ(run.seen(two).ends.at(0).cached_tokens, 256);
+
+  const auto solo = open_generator(c.backend);
+  expect_same_tokens(run.seen(two).tokens, generate(*solo, second.prompt, second.params).tokens, "second turn");
+}
+
+}  // namespace
+}  // namespace deepinfer

@@ -1,0 +1,23 @@
+// Suite: a request's answer does not depend on company.  Random schedules of requests against the answers that each
+// gets alone from the generator.
+#pragma once
+
+#include "engine/generator_suite.h"
+
+namespace deepinfer {
+
+struct CompanyCase {
+  OpsBackend backend;
+  int schedules = 0;
+  int requests = 0;  // of each
+};
+inline std::ostream& operator<<(std::ostream& out, const CompanyCase& c) {
+  return out << c.backend.name;
+}
+inline std::string company_case_name(const testing::TestParamInfo<CompanyCase>& info) {
+  return info.param.backend.name;
+}
+
+class Company : public testing::TestWithParam<CompanyCase> {};
+
+}  // namespace deepinfer
