@@ -21,6 +21,7 @@ class StopStrings {
   // The text is over: what waited was no stop string.
   void finish(std::string& out);
 
+  int found_index() const { return found_; }  // in the list that was given, empty strings left out; -1: none
   // The stop string that was found, or null.
   const std::string* found() const { return found_ < 0 ? nullptr : &stops_[static_cast<size_t>(found_)]; }
 
