@@ -36,7 +36,8 @@ struct ProductKernels {
   void (*pack)(WeightFormat format, const uint16_t* const* rows, int count, int64_t k, uint16_t* tile);
 
   // out[m * stride + i] = row m of the packed activations times row i of the block, for rows <= kMaxBlockRows.
-  // scratch: scratch_bytes(k), aligned to 64.  Reads ahead of the block, by prefetch only.
+  // scratch: scratch_bytes(k), aligned to 64.  Reads ahead of the block of weights, by prefetch only, and up to 64
+  // bytes behind the packed activations.
   void (*multiply)(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
                    std::byte* scratch);
   size_t (*scratch_bytes)(int64_t k);

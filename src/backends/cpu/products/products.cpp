@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kScaleTile = 32;       // weight rows that share FP8 scales: blocks start at multiples
 constexpr int64_t kColumnPadding = 128;  // most columns that a path reads at once
+constexpr int64_t kReadBehind = 64;      // bytes that kernels read behind the packed rows
 
 int64_t divide_up(int64_t x, int64_t divisor) {
   return (x + divisor - 1) / divisor;
@@ -57,7 +58,7 @@ Status MatrixProducts::prepare(const OpsLimits& limits) {
   // Twice max_k: each group of a grouped product is padded on its own.
   const int64_t packed =
       std::max(limits.rows * 2 * round_up(limits.max_k, kColumnPadding), expert_rows * expert_columns);
-  DI_ASSIGN_OR_RETURN(packed_, allocate(packed * static_cast<int64_t>(sizeof(uint16_t))));
+  DI_ASSIGN_OR_RETURN(packed_, allocate(packed * static_cast<int64_t>(sizeof(uint16_t)) + kReadBehind));
   DI_ASSIGN_OR_RETURN(hidden_, allocate(expert_rows * limits.expert_width * static_cast<int64_t>(sizeof(uint16_t))));
   DI_ASSIGN_OR_RETURN(scores_, allocate(limits.rows * limits.experts * static_cast<int64_t>(sizeof(float))));
   row_of_.resize(static_cast<size_t>(expert_rows));

@@ -1,9 +1,7 @@
 // Weight decoding of the amx path: exact bf16 with the scale applied, stored as rows of A tiles.  Kernel sources only.
 //
-// A tile holds kTileRows weight rows x 32 columns.  A decoded block is [row / 16][tile along K][row % 16][32 columns];
+// A tile holds kTileRows weight rows x 32 columns.  A decoded range is [row / 16][tile along K][row % 16][32 columns];
 // within a step of columns the decoder fixes which column stands where, and tile_pack.cpp orders activations alike.
-// The tables hold values with a larger exponent and the decoder subtracts what is too much, less the scale, saturating:
-// zeros stay zero without a mask.
 #pragma once
 
 #include <immintrin.h>
@@ -20,18 +18,16 @@ namespace deepinfer::cpu::amx {
 inline constexpr int64_t kTileColumns = 32;
 inline constexpr int64_t kTileElements = kTileRows * kTileColumns;
 inline constexpr int64_t kMaxRun = 256;  // most columns of a range; a multiple of every step
+inline constexpr int64_t kRunTiles = kMaxRun / kTileColumns;
+inline constexpr int64_t kRangeOutputs = 32;  // most weight rows of a range
+
+DI_TILE int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 // Columns that a decoder turns into whole tiles at once.
-DI_TILE int64_t step_columns(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kFp8:
-      return 64;
-    case WeightFormat::kFp4:
-      return 128;
-    case WeightFormat::kBf16:
-      return 32;
-  }
-  return 32;
+constexpr int64_t step_columns(WeightFormat format) {
+  return format == WeightFormat::kFp8 ? 64 : 32;
 }
 
 // The bf16 bits of every e4m3 magnitude times 2^120, as lower and upper bytes.
@@ -41,6 +37,8 @@ struct Fp8Tables {
 };
 extern const Fp8Tables kFp8Tables;
 
+// The table holds values with a larger exponent and the decoder subtracts what is too much, less the scale, saturating:
+// zeros stay zero without a mask.
 struct Fp8Decoder {
   __m512i low0, low1, high0, high1;
 
@@ -74,77 +72,72 @@ struct Fp8Decoder {
   }
 };
 
+// For each scale the bf16 bits of the 16 values times it, twice.  Scales count as no less than 2^-125 and no more than
+// 2^125.
+struct Fp4Tables {
+  alignas(64) uint16_t of_scale[256][32];
+};
+extern const Fp4Tables kFp4Tables;
+
 struct Fp4Decoder {
-  __m512i table, spread;
+  __m512i shifts, fields;
 
   static DI_TILE_MEMBER Fp4Decoder load() {
-    constexpr int kMore = 126 << 7;  // the table's values carry 2^126 too much
-    const __m256i values =
-        _mm256_setr_epi16(0, 0x3F00 + kMore, 0x3F80 + kMore, 0x3FC0 + kMore, 0x4000 + kMore, 0x4040 + kMore,
-                          0x4080 + kMore, 0x40C0 + kMore, 0, static_cast<int16_t>(0xBF00 + kMore),
-                          static_cast<int16_t>(0xBF80 + kMore), static_cast<int16_t>(0xBFC0 + kMore),
-                          static_cast<int16_t>(0xC000 + kMore), static_cast<int16_t>(0xC040 + kMore),
-                          static_cast<int16_t>(0xC080 + kMore), static_cast<int16_t>(0xC0C0 + kMore));
-    const __m512i lane_of_scale =
-        _mm512_set_epi64(0x0380038003800380, 0x0380038003800380, 0x0280028002800280, 0x0280028002800280,
-                         0x0180018001800180, 0x0180018001800180, 0x0080008000800080, 0x0080008000800080);
-    return {_mm512_broadcast_i64x4(values), lane_of_scale};
+    const auto lanes = [](__m128i a, __m128i b, __m128i c, __m128i d) {
+      return _mm512_inserti64x4(_mm512_zextsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
+    };
+    const __m128i word = _mm_set1_epi64x(0x0030302020101000);  // byte 2w: the first bit of word w
+    const auto nibble = [word](char j) { return _mm_add_epi8(word, _mm_set1_epi8(static_cast<char>(4 * j))); };
+    return {lanes(_mm_set1_epi16(0), _mm_set1_epi16(4), _mm_set1_epi16(8), _mm_set1_epi16(12)),
+            lanes(nibble(0), nibble(1), nibble(2), nibble(3))};
   }
 
-  // 128 codes as the rows of four tiles: tile j holds the columns 4w + j.  Scale g belongs to the 128-bit lane g of
-  // words. Scales count as no less than 2^-125.
-  DI_TILE_MEMBER void decode(__m512i codes, uint32_t scales, uint16_t* to) const {
-    const __m512i exponents =
-        _mm512_srli_epi16(_mm512_shuffle_epi8(_mm512_set1_epi32(static_cast<int>(scales)), spread), 1);
-    const __m512i surplus =
-        _mm512_min_epu16(_mm512_sub_epi16(_mm512_set1_epi16(253 << 7), exponents), _mm512_set1_epi16(251 << 7));
-    const __m512i v0 = _mm512_permutexvar_epi16(codes, table);
-    const __m512i v1 = _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), table);
-    const __m512i v2 = _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 8), table);
-    const __m512i v3 = _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 12), table);
-    _mm512_store_si512(to, _mm512_subs_epu16(v0, surplus));
-    _mm512_store_si512(to + kTileElements, _mm512_subs_epu16(v1, surplus));
-    _mm512_store_si512(to + 2 * kTileElements, _mm512_subs_epu16(v2, surplus));
-    _mm512_store_si512(to + 3 * kTileElements, _mm512_subs_epu16(v3, surplus));
+  // The row of a tile: 16 bytes of codes, column 4w + j as word w of lane j.  Words are looked up by their low five
+  // bits. Shifting words and choosing fields give the same; they take turns, as they need different ports.
+  template <bool kShift>
+  DI_TILE_MEMBER __m512i decode(const uint8_t* codes, uint8_t scale) const {
+    const __m512i words = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+    const __m512i moved = kShift ? _mm512_srlv_epi16(words, shifts) : _mm512_multishift_epi64_epi8(fields, words);
+    return _mm512_permutexvar_epi16(moved, _mm512_load_si512(kFp4Tables.of_scale[scale]));
   }
 };
 
 // A run of columns [begin, end) of weight rows [first, first + rows) as A tiles; end may lie in the padding behind k,
-// which decodes to zero.  first is a multiple of 32 and rows at most 32.  ahead: where the range decoded next lies, in
-// columns from this one's (a row further is k columns); it is prefetched meanwhile.
-inline constexpr int64_t kRangeOutputs = 32;
+// which decodes to zero.  first is a multiple of 32 and rows at most kRangeOutputs.  ahead: where the range decoded
+// next lies, in columns from this one's (a row further is k columns); it is prefetched meanwhile.
 struct DecodeRange {
   int64_t first, rows;
   int64_t begin, end;
   int64_t ahead;
 };
 
-// Decodes a range step by step, so that its steps can stand between tile products: decoding keeps the vector ports
-// busy, tile products the tile unit, and the core does both at once.
+// Rows are decoded a few at a time.
+inline constexpr int64_t kChunkRows = 4;
+inline constexpr int64_t kRangeChunks = kRangeOutputs / kChunkRows;
+
+// Decodes a range tile column by tile column, so that it can stand between tile products: decoding keeps the vector
+// ports busy, tile products the tile unit, and the core does both at once.  The places of rows behind the range's keep
+// what they held: it ends in sums that nobody reads.
 template <WeightFormat kFormat>
 class RangeDecoder {
  public:
-  static constexpr int64_t kStep = kFormat == WeightFormat::kFp8 ? 64 : kFormat == WeightFormat::kFp4 ? 128 : 32;
-  static constexpr int64_t kCodesPerByte = kFormat == WeightFormat::kFp4 ? 2 : 1;
-  static constexpr int64_t kBytesPerCode = kFormat == WeightFormat::kBf16 ? 2 : 1;
+  static constexpr int64_t kStepTiles = step_columns(kFormat) / kTileColumns;
 
-  // surplus: kMaxRun / 64 vectors, for FP8.  It lies outside so that the compiler can keep the rest in registers; for
-  // the same reason everything here is inlined.  Nothing to decode until start().
+  // surplus: kRunTiles / 2 vectors, for FP8.  It lies outside so that the compiler can keep the rest in registers; for
+  // the same reason everything here is inlined.  No rows until start().
   DI_TILE_MEMBER explicit RangeDecoder(__m512i* surplus) : surplus_(surplus) {
     if constexpr (kFormat == WeightFormat::kFp8) fp8_ = Fp8Decoder::load();
     if constexpr (kFormat == WeightFormat::kFp4) fp4_ = Fp4Decoder::load();
   }
 
-  // Rows from range.rows up to the next multiple of 16 become zero at once.
   DI_TILE_MEMBER void start(const WeightBlock& weight, const DecodeRange& range, uint16_t* tiles) {
-    rows_left_ = range.rows;
-    row_ = 0;
+    rows_ = range.rows;
     tiles_ = tiles;
     columns_ = range.end - range.begin;
-    known_ = (range.end < weight.k ? range.end : weight.k) - range.begin;
+    known_ = least(range.end, weight.k) - range.begin;
     row_bytes_ = bytes(weight.k);
-    ahead_ = bytes(range.ahead);
     source_ = weight.data + range.first * row_bytes_ + bytes(range.begin);
+    ahead_ = source_ + bytes(range.ahead);
     if constexpr (kFormat == WeightFormat::kFp8) {
       Fp8Decoder::surplus(weight.scale + range.first / 32 * (weight.k / 32) + range.begin / 32, known_ / 32, surplus_);
     } else if constexpr (kFormat == WeightFormat::kFp4) {
@@ -156,83 +149,83 @@ class RangeDecoder {
         }
       }
     }
-    for (int64_t r = range.rows; r % kTileRows != 0; ++r) {
-      for (int64_t c = 0; c < columns_; c += kTileColumns)
-        _mm512_store_si512(place(r) + c * kTileRows, _mm512_setzero_si512());
-    }
-    column_ = 0;
-    to_ = place(0);
   }
 
-  DI_TILE_MEMBER int64_t steps() const { return rows_left_ * ((columns_ + kStep - 1) / kStep); }
+  DI_TILE_MEMBER int64_t tiles() const { return columns_ / kTileColumns; }
 
-  DI_TILE_MEMBER void finish() {
-    while (rows_left_ > 0) step();
-    __asm__ volatile("" ::: "memory");  // tile loads follow, of which the compiler does not know what they read
+  // Tile t of the chunks [first, last) of rows, with the other tiles of its step, if there is such a tile and it is the
+  // last of its step.
+  DI_TILE_MEMBER void decode(int64_t t, int64_t first, int64_t last) const {
+    if ((t + 1) % kStepTiles != 0 || t >= tiles()) return;
+    const int64_t column = (t + 1 - kStepTiles) * kTileColumns;
+    const bool whole = column + kStepTiles * kTileColumns <= known_;
+    const int64_t end = least(rows_, last * kChunkRows);
+    int64_t rows;
+    for (int64_t row = first * kChunkRows; row < end; row += rows) {
+      rows = least(end - row, kTileRows - row % kTileRows);
+      const uint8_t* codes = source_ + row * row_bytes_ + bytes(column);
+      uint16_t* to =
+          tiles_ + row / kTileRows * kRunTiles * kTileElements + column * kTileRows + row % kTileRows * kTileColumns;
+      if (whole && rows == kTileRows) {  // unrolled
+        decode_rows(codes, t, row, kTileRows, to);
+      } else if (whole && rows == kChunkRows) {
+        decode_rows(codes, t, row, kChunkRows, to);
+      } else if (whole) {
+        decode_rows(codes, t, row, rows, to);
+      } else if constexpr (kFormat == WeightFormat::kFp8) {
+        for (int64_t r = 0; r < rows; ++r) {
+          const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + r * row_bytes_));
+          fp8_.decode(_mm512_zextsi256_si512(half), surplus_[t / 2], to + r * kTileColumns);
+        }
+      }
+    }
   }
 
-  // One step of one row; nothing once all are done.
-  DI_TILE_MEMBER void step() {
-    if (rows_left_ == 0) return;
-    const uint8_t* codes = source_ + bytes(column_);
-    _mm_prefetch(reinterpret_cast<const char*>(codes + ahead_), _MM_HINT_T0);
-    if (column_ + kStep <= known_) [[likely]] {
-      whole_step(codes);
-    } else {
-      part_of_step(codes);
+  // Tiles [first, tiles()) of all rows.
+  DI_TILE_MEMBER void decode_from(int64_t first) const {
+    for (int64_t t = first; t < tiles(); ++t) decode(t, 0, kRangeChunks);
+  }
+
+  // The next row of the range to be decoded next.  Whole rows in order: memory gives neighbours faster.
+  DI_TILE_MEMBER void prefetch_row() {
+    for (int64_t i = 0; i < bytes(kMaxRun); i += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(ahead_ + i), _MM_HINT_T0);
     }
-    column_ += kStep;
-    to_ += kStep * kTileRows;
-    if (column_ < columns_) return;
-    column_ = 0;
-    --rows_left_;
-    to_ = place(++row_);
-    source_ += row_bytes_;
-    if constexpr (kFormat == WeightFormat::kFp4) scale_ += row_scales_;
+    ahead_ += row_bytes_;
   }
 
  private:
-  static DI_TILE_MEMBER int64_t bytes(int64_t columns) { return columns * kBytesPerCode / kCodesPerByte; }
-  DI_TILE_MEMBER uint16_t* place(int64_t row) const {
-    return tiles_ + row / kTileRows * columns_ * kTileRows + row % kTileRows * kTileColumns;
+  static constexpr DI_TILE_MEMBER int64_t bytes(int64_t columns) {
+    return kFormat == WeightFormat::kBf16 ? 2 * columns : kFormat == WeightFormat::kFp4 ? columns / 2 : columns;
   }
 
-  DI_TILE_MEMBER void whole_step(const uint8_t* codes) {
+  DI_TILE_MEMBER void decode_rows(const uint8_t* codes, int64_t t, int64_t first, int64_t rows, uint16_t* to) const {
     if constexpr (kFormat == WeightFormat::kFp8) {
-      fp8_.decode(_mm512_loadu_si512(codes), surplus_[column_ / 64], to_);
+      const __m512i surplus = surplus_[t / 2];
+      for (int64_t r = 0; r < rows; ++r, codes += row_bytes_, to += kTileColumns) {
+        fp8_.decode(_mm512_loadu_si512(codes), surplus, to);
+      }
     } else if constexpr (kFormat == WeightFormat::kFp4) {
-      uint32_t scales;
-      __builtin_memcpy(&scales, scale_ + column_ / 32, 4);
-      fp4_.decode(_mm512_loadu_si512(codes), scales, to_);
+      const uint8_t* scale = scale_ + first * row_scales_ + t;
+      for (int64_t r = 0; r < rows; ++r, codes += row_bytes_, scale += row_scales_, to += kTileColumns) {
+        _mm512_store_si512(to, r % 2 == 0 ? fp4_.decode<true>(codes, *scale) : fp4_.decode<false>(codes, *scale));
+      }
     } else {
-      _mm512_store_si512(to_, _mm512_loadu_si512(codes));
-    }
-  }
-
-  // The last columns of a row: less than a step, in groups of 32.
-  DI_TILE_MEMBER void part_of_step(const uint8_t* codes) {
-    if constexpr (kFormat == WeightFormat::kFp8) {
-      const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
-      fp8_.decode(_mm512_zextsi256_si512(half), surplus_[column_ / 64], to_);
-    } else if constexpr (kFormat == WeightFormat::kFp4) {
-      const int64_t groups = (known_ - column_) / 32;
-      uint32_t scales = 0;
-      for (int64_t g = 0; g < groups; ++g) scales |= static_cast<uint32_t>(scale_[column_ / 32 + g]) << (8 * g);
-      const auto dwords = static_cast<__mmask16>((1u << (4 * groups)) - 1);
-      fp4_.decode(_mm512_maskz_loadu_epi32(dwords, codes), scales, to_);
+      for (int64_t r = 0; r < rows; ++r, codes += row_bytes_, to += kTileColumns) {
+        _mm512_store_si512(to, _mm512_loadu_si512(codes));
+      }
     }
   }
 
   Fp8Decoder fp8_;
   Fp4Decoder fp4_;
   __m512i* surplus_;
-  int64_t rows_left_ = 0, row_ = 0, column_ = 0;
-  int64_t columns_ = 0, known_ = 0;  // of the range; of them in the weight
-  int64_t row_bytes_ = 0, row_scales_ = 0, ahead_ = 0;
+  int64_t rows_ = 0, columns_ = 0, known_ = 0;  // of the range; of its columns those in the weight
+  int64_t row_bytes_ = 0, row_scales_ = 0;
   const uint8_t* source_ = nullptr;
   const uint8_t* scale_ = nullptr;
+  const uint8_t* ahead_ = nullptr;
   uint16_t* tiles_ = nullptr;
-  uint16_t* to_ = nullptr;
 };
 
 }  // namespace deepinfer::cpu::amx

@@ -32,7 +32,7 @@ DI_TILE void transpose(__m512i (&r)[16]) {
 
 // One step of a row, zero behind the row's end.
 struct Step {
-  alignas(64) uint16_t x[128];
+  alignas(64) uint16_t x[64];
 };
 
 DI_TILE void load_step(const uint16_t* row, int64_t begin, int64_t k, int64_t columns, Step& step) {
@@ -51,13 +51,10 @@ DI_TILE __m512i tile_line(WeightFormat format, const Step& step, int64_t t) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(block(1), block(0))),
                               _mm256_set_m128i(block(3), block(2)), 1);
   }
-  // Column 4w + t of each word w: the t-th of every four.
-  const __m128i count = _mm_cvtsi32_si128(static_cast<int>(16 * t));
-  const auto words = [&](int64_t i) {
-    return _mm512_cvtepi64_epi16(_mm512_srl_epi64(_mm512_load_si512(step.x + 32 * i), count));
-  };
-  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(words(1), words(0))),
-                            _mm256_set_m128i(words(3), words(2)), 1);
+  // Column 4w + j as word w of lane j.
+  const __m512i lane_of_column = _mm512_set_epi16(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2, 29, 25,
+                                                  21, 17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0);
+  return _mm512_permutexvar_epi16(lane_of_column, _mm512_load_si512(step.x));
 }
 
 }  // namespace

@@ -44,10 +44,6 @@ DI_TILE void memory_barrier() {
   __asm__ volatile("" ::: "memory");
 }
 
-DI_TILE int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 DI_TILE void zero_sums() {
   _tile_zero(0);
   _tile_zero(1);
@@ -91,8 +87,27 @@ DI_TILE void exchange_sums(WaitingSums to, WaitingSums from) {
   memory_barrier();
 }
 
+// Tile t of a run brings an eighth of the sums of the next pair near.
+DI_TILE void prefetch_sums(WaitingSums sums, int64_t t) {
+  const char* line = reinterpret_cast<const char*>(sums.memory) + t * (4 * 4 * kSumElements / kRunTiles);
+  for (int64_t i = 0; i < 4 * 4 * kSumElements / kRunTiles; i += 64) __builtin_prefetch(line + i, 1);
+}
+
+// Lines [first, last) of an activation tile, into the second-level cache.
+DI_TILE void prefetch_lines(const uint16_t* tile, int64_t first, int64_t last) {
+  for (int64_t line = first; line < last; ++line) {
+    _mm_prefetch(reinterpret_cast<const char*>(tile + line * kTileColumns), _MM_HINT_T1);
+  }
+}
+
+// A tile store takes a thousand cycles when the last one was more than some two thousand ago (measured), so loops that
+// keep their sums in registers store a tile now and then.
+DI_TILE void keep_stores_awake(float* place) {
+  _tile_stored(6, place, 64);
+}
+
 // A weight's ranges in order: all runs of 32 outputs and then the next 32 (along_k), or all outputs of a run and then
-// the next run.  While the tile products of one range are in flight, the next is decoded.
+// the next run.  Each is decoded between the tile products of the one before.
 class Ranges {
  public:
   Ranges(const WeightBlock& weight, int64_t run_columns, bool along_k)
@@ -129,37 +144,39 @@ class Ranges {
 };
 
 // At most 16 activation rows: the sums of a group of outputs stay in registers along K, two weight tiles times one
-// activation tile.  Decoding takes longer than the two chains of tile products.
+// activation tile.  Decoding takes longer than the two chains of tile products; the next range takes the place of this
+// one tile by tile, which leaves the first-level cache to the weights.
 template <WeightFormat kFormat>
 void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
                   uint16_t* memory, float* sums) {
   const int64_t columns = packed_columns(kFormat, weight.k);
   configure(rows, rows);
-  constexpr int64_t kRun = kFormat == WeightFormat::kFp4 ? 256 : 128;  // columns of a range
-  const Ranges ranges(weight, kRun, true);
-  __m512i surplus[kMaxRun / 64];
+  const Ranges ranges(weight, kMaxRun, true);
+  __m512i surplus[kRunTiles / 2];
   RangeDecoder<kFormat> decoder(surplus);
   decoder.start(weight, ranges[0], memory);
-  decoder.finish();
+  decoder.decode_from(0);
   for (int64_t i = 0; i < ranges.count(); ++i) {
     const DecodeRange range = ranges[i];
     const int64_t tiles = (range.end - range.begin) / kTileColumns;
-    const uint16_t* a = memory + i % 2 * kRangeElements;
     const uint16_t* b = packed + range.begin * rows;
-    if (i + 1 < ranges.count()) decoder.start(weight, ranges[i + 1], memory + (i + 1) % 2 * kRangeElements);
-    const int64_t steps = (decoder.steps() + tiles - 1) / tiles;
+    const bool last = i + 1 == ranges.count();
+    if (!last) decoder.start(weight, ranges[i + 1], memory);
     if (range.begin == 0) zero_sums();
+    memory_barrier();
     for (int64_t t = 0; t < tiles; ++t) {
       _tile_loadd(6, b + t * kTileColumns * rows, 4 * rows);
-      _tile_loadd(4, a + t * kTileElements, 64);
+      _tile_loadd(4, memory + t * kTileElements, 64);
       _tile_dpbf16ps(0, 4, 6);
-      if (range.rows > kTileRows) {
-        _tile_loadd(5, a + (tiles + t) * kTileElements, 64);
-        _tile_dpbf16ps(1, 5, 6);
-      }
-      for (int64_t step = 0; step < steps; ++step) decoder.step();
+      _tile_loadd(5, memory + (kRunTiles + t) * kTileElements, 64);
+      _tile_dpbf16ps(1, 5, 6);
+      memory_barrier();
+      if (last) continue;
+      for (int64_t r = 0; r < kRangeOutputs / kRunTiles; ++r) decoder.prefetch_row();
+      decoder.decode(t, 0, kRangeChunks);
     }
-    decoder.finish();
+    if (!last) decoder.decode_from(tiles);
+    keep_stores_awake(sums + 2 * kSumElements);
     if (range.end < columns) continue;
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + kSumElements, 64);
@@ -171,7 +188,7 @@ void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t row
   }
 }
 
-// The activation tiles of 32 rows; if the second has no rows, the first stands in for it.
+// The activation tiles of 32 rows.
 struct RowPair {
   int64_t first, second;
 };
@@ -180,62 +197,91 @@ DI_TILE RowPair row_pair(int64_t left) {
   return {first, least(kTileRows, left - first)};
 }
 
-// More rows: squares of 2 x 2 tiles.  A range of weights stays near while all activation rows pass; between runs the
-// sums wait in memory, four tiles for each pair of row tiles and group of outputs.  A group of at most 16 outputs
-// leaves sums of whatever lies in the place of its second weight tile, which nobody reads.
+// More rows: squares of 2 x 2 tiles.  A range of weights stays in the first-level cache while all activation rows pass;
+// these are read without pushing it out.  Between runs the sums wait in memory, four tiles for each pair of row tiles
+// and group of outputs; at most 32 rows follow K at once, so that their sums stay in registers, and at most 64, so that
+// they stay near.  Tiles always have 16 columns, as another shape would empty the registers: behind the last row they
+// read what follows, into sums that nobody reads.
 template <WeightFormat kFormat>
 void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
                    uint16_t* memory, float* sums) {
   constexpr int64_t kPairRows = 2 * kTileRows;
   const int64_t columns = packed_columns(kFormat, weight.k);
   const int64_t pairs = (rows + kPairRows - 1) / kPairRows;
-  constexpr int64_t kRun = kMaxRun;
-  const Ranges ranges(weight, kRun, false);
-  __m512i surplus[kMaxRun / 64];
+  const int64_t groups = (weight.outputs + kRangeOutputs - 1) / kRangeOutputs;
+  const bool along_k = pairs <= 2;
+  const Ranges ranges(weight, kMaxRun, along_k);
+  const int64_t chunks = (kRangeChunks + pairs - 1) / pairs;  // of the next range, decoded beside each pair
+  configure(kTileRows, kTileRows);
+  __m512i surplus[kRunTiles / 2];
   RangeDecoder<kFormat> decoder(surplus);
   decoder.start(weight, ranges[0], memory);
-  decoder.finish();
+  decoder.decode_from(0);
   for (int64_t i = 0; i < ranges.count(); ++i) {
     const DecodeRange range = ranges[i];
     const int64_t tiles = (range.end - range.begin) / kTileColumns;
-    const uint16_t* a = memory + i % 2 * kRangeElements;
-    if (i + 1 < ranges.count()) decoder.start(weight, ranges[i + 1], memory + (i + 1) % 2 * kRangeElements);
-    const int64_t steps = (decoder.steps() + tiles * pairs - 1) / (tiles * pairs);
-    float* group_sums = sums + range.first / kRangeOutputs * pairs * 4 * kSumElements;
-    const bool first_run = range.begin == 0;
+    const bool first_run = range.begin == 0, last_run = range.end == columns;
+    const bool last = i + 1 == ranges.count();
+    // While several pairs pass, the next range needs a place of its own.
+    const uint16_t* a = memory + (pairs == 1 ? 0 : i % 2) * kRangeElements;
+    if (!last) decoder.start(weight, ranges[i + 1], memory + (pairs == 1 ? 0 : (i + 1) % 2) * kRangeElements);
+    // A group's share of the next run's activations, which are brought near meanwhile.
+    const int64_t group = range.first / kRangeOutputs;
+    const int64_t first_line = kTileRows * group / groups, last_line = kTileRows * (group + 1) / groups;
+    float* group_sums = sums + group * pairs * 4 * kSumElements;
     bool loaded = false;  // the sums of the pair, by exchange with those of the pair before
+    memory_barrier();
     for (int64_t pair = 0; pair < pairs; ++pair) {
-      const int64_t row = pair * kPairRows;
+      const int64_t row = pair * kPairRows, chunk = pair * chunks;
       const RowPair count = row_pair(rows - row);
-      const int64_t second = count.second > 0 ? count.second : count.first;
       const WaitingSums own{group_sums + pair * 4 * kSumElements, pair};
       const WaitingSums next{own.memory + 4 * kSumElements, pair + 1};
-      if (pair == 0 || rows - row < kPairRows) configure(count.first, second);
       if (first_run) {
         zero_sums();
-      } else if (!loaded) {
+      } else if (!loaded && pairs > 1) {
         load_sums(own);
       }
       const uint16_t* b0 = packed + row * columns + range.begin * count.first;
-      const uint16_t* b1 = count.second > 0 ? packed + (row + kTileRows) * columns + range.begin * second : b0;
+      const uint16_t* b1 = packed + (row + kTileRows) * columns + range.begin * count.second;
       for (int64_t t = 0; t < tiles; ++t) {
-        _tile_loadd(6, b0 + t * kTileColumns * count.first, 4 * count.first);
-        _tile_loadd(7, b1 + t * kTileColumns * second, 4 * second);
+        const uint16_t* b0_tile = b0 + t * kTileColumns * count.first;
+        const uint16_t* b1_tile = b1 + t * kTileColumns * count.second;
+        _tile_stream_loadd(6, b0_tile, 4 * count.first);
         _tile_loadd(4, a + t * kTileElements, 64);
-        _tile_loadd(5, a + (tiles + t) * kTileElements, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-        for (int64_t step = 0; step < steps; ++step) decoder.step();
+        _tile_loadd(5, a + (kRunTiles + t) * kTileElements, 64);
+        if (count.second > 0) {
+          _tile_stream_loadd(7, b1_tile, 4 * count.second);
+          _tile_dpbf16ps(0, 4, 6);
+          _tile_dpbf16ps(1, 4, 7);
+          _tile_dpbf16ps(2, 5, 6);
+          _tile_dpbf16ps(3, 5, 7);
+        } else {
+          _tile_dpbf16ps(0, 4, 6);
+          _tile_dpbf16ps(2, 5, 6);
+        }
+        if (pairs > 1) {
+          prefetch_sums(next, t);
+          prefetch_lines(b0_tile + kMaxRun * count.first, first_line, last_line);
+          if (count.second > 0) prefetch_lines(b1_tile + kMaxRun * count.second, first_line, last_line);
+        }
+        if (last) continue;
+        if (pairs == 1) memory_barrier();
+        if (t < chunks) {
+          for (int64_t r = 0; r < kChunkRows; ++r) decoder.prefetch_row();
+        }
+        decoder.decode(t, chunk, chunk + chunks);
       }
-      loaded = !first_run && rows - row >= 2 * kPairRows;  // the next pair is whole: the tiles keep their shape
+      if (pairs == 1 && !last_run) {
+        keep_stores_awake(own.memory + 4 * kSumElements);
+        continue;
+      }
+      loaded = !first_run && pair + 1 < pairs;
       if (loaded) {
         exchange_sums(own, next);
       } else {
         store_sums(own);
       }
-      if (range.end < columns) continue;
+      if (!last_run) continue;
       for (int64_t first = 0; first < range.rows; first += kTileRows) {
         const int outputs = static_cast<int>(least(kTileRows, range.rows - first));
         const int64_t t = first / kTileRows * 2;
@@ -245,7 +291,7 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
         store_transposed(own.sum(t + 1), outputs, static_cast<int>(count.second), to + kTileRows * stride, stride);
       }
     }
-    decoder.finish();
+    if (!last) decoder.decode_from(tiles);
   }
 }
 
@@ -263,7 +309,7 @@ void multiply_format(const WeightBlock& weight, const uint16_t* packed, int64_t 
 
 size_t scratch_bytes(int64_t) {
   return static_cast<size_t>(2 * kRangeElements) * sizeof(uint16_t) +
-         static_cast<size_t>(kMaxBlockRows * kMaxBlockOutputs) * sizeof(float);
+         static_cast<size_t>(kMaxBlockRows * kMaxBlockOutputs + 4 * kSumElements) * sizeof(float);
 }
 
 void multiply(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
