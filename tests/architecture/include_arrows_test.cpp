@@ -24,6 +24,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"backends", {"ops", "tensor", "base"}},
     {"models", {"ops", "tensor", "base"}},
     {"text", {"base"}},
+    {"grammar", {"base"}},
     {"scheduling", {"base"}},
     {"engine", {"models", "text", "scheduling", "ops", "tensor", "base"}},
 };

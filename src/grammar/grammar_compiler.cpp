@@ -1,0 +1,283 @@
+#include "grammar/grammar_compiler.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "grammar/compiled_grammar_state.h"
+#include "grammar/spec_key.h"
+#include "grammar/work_budget.h"
+
+namespace xgrammar {
+
+// The library's fatal messages: what went wrong, as an exception that its caller in src/grammar catches.
+void LogFatalImpl(const std::string&, int, const std::string& message) {
+  throw std::runtime_error(message);
+}
+// Its warnings are about inputs that src/grammar has translated or refused already.
+void LogMessageImpl(const std::string&, int, int, const std::string&) {}
+
+}  // namespace xgrammar
+
+namespace deepinfer {
+
+using Clock = std::chrono::steady_clock;
+
+CompiledGrammar::CompiledGrammar(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+CompiledGrammar::~CompiledGrammar() = default;
+int64_t CompiledGrammar::bytes() const {
+  return state_->bytes;
+}
+int32_t CompiledGrammar::vocabulary() const {
+  return state_->vocabulary;
+}
+
+// Shared by the tickets, the queue and the thread that works on it.
+struct GrammarTicket::Job {
+  std::string key;
+  GrammarSpec spec;
+  Clock::time_point deadline;
+  std::atomic<bool> cancelled{false};
+
+  mutable std::mutex mutex;
+  mutable std::condition_variable done;
+  int tickets = 0;
+  bool finished = false;
+  Status error;
+  SharedGrammar grammar;
+
+  void finish(Result<SharedGrammar> outcome) {
+    std::lock_guard lock(mutex);
+    finished = true;
+    error = outcome.status();
+    if (outcome.ok()) grammar = std::move(outcome).value();
+    done.notify_all();
+  }
+  // One more ticket, unless the job has been given up.
+  bool join() {
+    std::lock_guard lock(mutex);
+    if (cancelled) return false;
+    ++tickets;
+    return true;
+  }
+};
+
+GrammarTicket::GrammarTicket(std::shared_ptr<Job> job) : job_(std::move(job)) {}
+GrammarTicket::~GrammarTicket() {
+  leave();
+}
+
+GrammarTicket& GrammarTicket::operator=(GrammarTicket&& other) noexcept {
+  if (this != &other) {
+    leave();
+    job_ = std::move(other.job_);
+  }
+  return *this;
+}
+
+void GrammarTicket::leave() {
+  if (job_ == nullptr) return;
+  std::lock_guard lock(job_->mutex);
+  if (--job_->tickets == 0 && !job_->finished) job_->cancelled = true;
+}
+
+bool GrammarTicket::ready() const {
+  if (job_ == nullptr) return false;
+  std::lock_guard lock(job_->mutex);
+  return job_->finished;
+}
+
+Result<SharedGrammar> GrammarTicket::result() const {
+  if (!ready()) return Status(StatusCode::kInternal, "the grammar is not ready");
+  std::lock_guard lock(job_->mutex);
+  if (!job_->error.ok()) return job_->error;
+  return job_->grammar;
+}
+
+Result<SharedGrammar> GrammarTicket::wait() const {
+  if (job_ != nullptr) {
+    std::unique_lock lock(job_->mutex);
+    job_->done.wait(lock, [this] { return job_->finished; });
+  }
+  return result();
+}
+
+struct GrammarCompiler::State {
+  State(GrammarVocabulary vocabulary, const GrammarCompilerOptions& options)
+      : options(options),
+        tokens(vocabulary.tokens, xgrammar::VocabType::RAW, std::nullopt, std::vector<int32_t>()),
+        compiler(tokens, 1, false) {}
+
+  struct Cached {
+    std::string key;
+    SharedGrammar grammar;
+    int64_t bytes = 0;
+  };
+
+  void work();
+  Result<SharedGrammar> build(const GrammarTicket::Job& job);
+  void remember(const std::string& key, SharedGrammar grammar);
+
+  const GrammarCompilerOptions options;
+  const xgrammar::TokenizerInfo tokens;
+  xgrammar::GrammarCompiler compiler;  // without a cache it has no state of its own, so threads share it
+
+  mutable std::mutex mutex;
+  std::condition_variable more;
+  bool closing = false;
+  std::deque<std::shared_ptr<GrammarTicket::Job>> waiting;
+  std::map<std::string, std::shared_ptr<GrammarTicket::Job>> running;  // waiting ones too
+  std::list<Cached> cache;                                             // most recently used first
+  std::map<std::string, std::list<Cached>::iterator> cached;
+  GrammarCacheStats stats;
+  std::vector<std::thread> threads;
+};
+
+Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& job) {
+  WorkLimits limits;
+  limits.deadline = job.deadline;
+  limits.bytes = options.limits.bytes;
+  limits.cancelled = &job.cancelled;
+  WorkBudget budget(limits);
+  try {
+    WorkBudget::check();
+    DI_ASSIGN_OR_RETURN(const std::string text, grammar_text(job.spec, options.limits));
+    WorkBudget::check();
+    auto state = std::make_unique<CompiledGrammar::State>(
+        CompiledGrammar::State{const_cast<xgrammar::GrammarCompiler&>(compiler).CompileGrammar(text, "root")});
+    state->bytes = static_cast<int64_t>(state->grammar.MemorySizeBytes() + text.size());
+    state->vocabulary = static_cast<int32_t>(tokens.GetVocabSize());
+    return std::make_shared<const CompiledGrammar>(std::move(state));
+  } catch (const WorkStopped& stopped) {
+    switch (stopped.reason()) {
+      case WorkStopped::Reason::kTime:
+        return Status(StatusCode::kResourceExhausted,
+                      fmt::format("grammar: compiling takes longer than {} ms", options.limits.time.count()));
+      case WorkStopped::Reason::kBytes:
+        return Status(StatusCode::kResourceExhausted,
+                      fmt::format("grammar: compiling takes more than {} bytes", options.limits.bytes));
+      case WorkStopped::Reason::kCancelled:
+        break;
+    }
+    return Status(StatusCode::kCancelled, "grammar: nobody waits for it any more");
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "grammar: not enough memory to compile it");
+  } catch (const std::exception& problem) {
+    return invalid_argument(fmt::format("grammar: {}", problem.what()));
+  }
+}
+
+void GrammarCompiler::State::remember(const std::string& key, SharedGrammar grammar) {
+  const int64_t bytes = grammar->bytes() + static_cast<int64_t>(2 * key.size() + 512);
+  if (bytes > options.cache_bytes || cached.count(key) > 0) return;
+  cache.push_front({key, std::move(grammar), bytes});
+  cached[key] = cache.begin();
+  stats.bytes += bytes;
+  while (stats.bytes > options.cache_bytes) {
+    stats.bytes -= cache.back().bytes;
+    cached.erase(cache.back().key);
+    cache.pop_back();
+  }
+  stats.grammars = static_cast<int64_t>(cache.size());
+}
+
+void GrammarCompiler::State::work() {
+  for (;;) {
+    std::shared_ptr<GrammarTicket::Job> job;
+    {
+      std::unique_lock lock(mutex);
+      more.wait(lock, [this] { return closing || !waiting.empty(); });
+      if (closing) return;
+      job = std::move(waiting.front());
+      waiting.pop_front();
+    }
+    Result<SharedGrammar> outcome = build(*job);
+    {
+      std::lock_guard lock(mutex);
+      const auto place = running.find(job->key);
+      if (place != running.end() && place->second == job) running.erase(place);
+      if (outcome.ok()) remember(job->key, outcome.value());
+    }
+    job->finish(std::move(outcome));
+  }
+}
+
+Result<std::unique_ptr<GrammarCompiler>> GrammarCompiler::create(GrammarVocabulary vocabulary,
+                                                                 const GrammarCompilerOptions& options) {
+  if (vocabulary.tokens.empty()) return invalid_argument("grammar: the vocabulary is empty");
+  if (options.threads < 1)
+    return invalid_argument(fmt::format("grammar: threads is {}, at least 1 is needed", options.threads));
+  try {
+    auto state = std::make_unique<State>(std::move(vocabulary), options);
+    for (int i = 0; i < options.threads; ++i) state->threads.emplace_back([raw = state.get()] { raw->work(); });
+    return std::unique_ptr<GrammarCompiler>(new GrammarCompiler(std::move(state)));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "grammar: not enough memory for the vocabulary");
+  }
+}
+
+GrammarCompiler::GrammarCompiler(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+GrammarCompiler::~GrammarCompiler() {
+  std::map<std::string, std::shared_ptr<GrammarTicket::Job>> unfinished;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+    unfinished = state_->running;
+    for (auto& [key, job] : unfinished) job->cancelled = true;
+  }
+  state_->more.notify_all();
+  for (std::thread& thread : state_->threads) thread.join();
+  for (auto& [key, job] : unfinished) {
+    bool finished = false;
+    {
+      std::lock_guard lock(job->mutex);
+      finished = job->finished;
+    }
+    if (!finished) job->finish(Status(StatusCode::kCancelled, "grammar: the engine is closing"));
+  }
+}
+
+GrammarTicket GrammarCompiler::compile(const GrammarSpec& spec) {
+  std::string key = spec_key(spec);
+  std::lock_guard lock(state_->mutex);
+  const auto finished_ticket = [](Result<SharedGrammar> outcome) {
+    auto job = std::make_shared<GrammarTicket::Job>();
+    job->tickets = 1;
+    job->finish(std::move(outcome));
+    return GrammarTicket(std::move(job));
+  };
+  if (const auto known = state_->cached.find(key); known != state_->cached.end()) {
+    ++state_->stats.hits;
+    state_->cache.splice(state_->cache.begin(), state_->cache, known->second);
+    return finished_ticket(known->second->grammar);
+  }
+  ++state_->stats.misses;
+  if (const auto other = state_->running.find(key); other != state_->running.end() && other->second->join())
+    return GrammarTicket(other->second);
+  if (state_->waiting.size() >= state_->options.waiting)
+    return finished_ticket(Status(StatusCode::kResourceExhausted,
+                                  fmt::format("grammar: {} compilations wait already", state_->waiting.size())));
+  auto job = std::make_shared<GrammarTicket::Job>();
+  job->key = std::move(key);
+  job->spec = spec;
+  job->deadline = Clock::now() + state_->options.limits.time;
+  job->tickets = 1;
+  state_->running[job->key] = job;
+  state_->waiting.push_back(job);
+  state_->more.notify_one();
+  return GrammarTicket(std::move(job));
+}
+
+GrammarCacheStats GrammarCompiler::cache_stats() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->stats;
+}
+
+}  // namespace deepinfer

@@ -1,0 +1,253 @@
+#include "grammar/grammar_matcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "grammar/compiled_grammar_state.h"
+#include "grammar/trigger_pattern.h"
+#include "grammar/work_budget.h"
+
+namespace deepinfer {
+namespace {
+
+constexpr std::chrono::seconds kMostTimeOfOneCall{1};
+
+enum class Phase : uint8_t {
+  kFree,    // the trigger is awaited
+  kForced,  // the bound token came: the rest of the trigger is the only way
+  kGrammar,
+  kEnded,  // a stop token was accepted
+};
+
+// Where the matcher stood before a token.
+struct Place {
+  Phase phase = Phase::kGrammar;
+  size_t matched = 0;  // tokens of the trigger
+};
+
+}  // namespace
+
+struct GrammarMatcher::State {
+  SharedGrammar grammar;
+  TriggerPattern trigger;
+  std::optional<int32_t> bound;
+  std::vector<int32_t> stops;
+  xgrammar::GrammarMatcher parser;
+  Place place;
+  std::vector<Place> history;
+  Status failure;
+
+  bool is_stop(int32_t token) const { return std::find(stops.begin(), stops.end(), token) != stops.end(); }
+  size_t words() const { return (static_cast<size_t>(grammar->vocabulary()) + 31) / 32; }
+
+  // Runs `work` on the parser; what it throws becomes `failure`.
+  template <typename Work>
+  bool guarded(Work&& work) {
+    WorkLimits limits;
+    limits.deadline = std::chrono::steady_clock::now() + kMostTimeOfOneCall;
+    WorkBudget budget(limits);
+    try {
+      return work();
+    } catch (const WorkStopped&) {
+      failure = Status(StatusCode::kResourceExhausted, "grammar: one token's mask takes longer than a second");
+    } catch (const std::bad_alloc&) {
+      failure = Status(StatusCode::kResourceExhausted, "grammar: not enough memory for a mask");
+    } catch (const std::exception& problem) {
+      failure = Status(StatusCode::kInternal, fmt::format("grammar: {}", problem.what()));
+    }
+    return false;
+  }
+
+  void allow_all(std::span<uint32_t> mask) const;
+  Status grammar_mask(std::span<uint32_t> mask);
+};
+
+void GrammarMatcher::State::allow_all(std::span<uint32_t> mask) const {
+  std::fill(mask.begin(), mask.end(), ~0u);
+  if (const int32_t rest = grammar->vocabulary() % 32; rest != 0) mask.back() = (1u << rest) - 1;
+}
+
+Status GrammarMatcher::State::grammar_mask(std::span<uint32_t> mask) {
+  int64_t shape[1] = {static_cast<int64_t>(mask.size())};
+  int64_t strides[1] = {1};
+  DLTensor tensor{};
+  tensor.data = mask.data();
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = 1;
+  tensor.dtype = xgrammar::GetBitmaskDLType();
+  tensor.shape = shape;
+  tensor.strides = strides;
+  const bool filled = guarded([&] {
+    parser.FillNextTokenBitmask(&tensor);
+    return true;
+  });
+  if (!filled) return failure;
+  if (const int32_t rest = grammar->vocabulary() % 32; rest != 0) mask.back() &= (1u << rest) - 1;
+  const bool may_end = parser.IsCompleted();
+  for (const int32_t stop : stops) {
+    const uint32_t bit = 1u << (stop % 32);
+    uint32_t& word = mask[static_cast<size_t>(stop / 32)];
+    word = may_end ? word | bit : word & ~bit;
+  }
+  if (std::all_of(mask.begin(), mask.end(), [](uint32_t word) { return word == 0; })) {
+    failure = invalid_argument("grammar: no token of the vocabulary continues the output");
+    return failure;
+  }
+  return {};
+}
+
+Result<GrammarMatcher> GrammarMatcher::create(SharedGrammar grammar, const GrammarSpec& spec,
+                                              std::span<const int32_t> stop_tokens) {
+  DI_CHECK(grammar != nullptr, "a compiled grammar");
+  const auto check = [&](int32_t token, std::string_view what) -> Status {
+    if (token >= 0 && token < grammar->vocabulary()) return {};
+    return invalid_argument(
+        fmt::format("grammar: {} {} is not in the vocabulary of {} tokens", what, token, grammar->vocabulary()));
+  };
+  for (const int32_t token : spec.trigger_token_ids) DI_RETURN_IF_ERROR(check(token, "trigger token"));
+  if (spec.bound_token_id) DI_RETURN_IF_ERROR(check(*spec.bound_token_id, "bound token"));
+  for (const int32_t token : stop_tokens) DI_RETURN_IF_ERROR(check(token, "stop token"));
+  if (spec.bound_token_id && spec.trigger_token_ids.empty())
+    return invalid_argument("grammar: bound_token_id needs trigger_token_ids");
+  try {
+    const xgrammar::CompiledGrammar& compiled = grammar->state().grammar;
+    auto state = std::unique_ptr<State>(new State{grammar,
+                                                  TriggerPattern(spec.trigger_token_ids),
+                                                  spec.bound_token_id,
+                                                  std::vector<int32_t>(stop_tokens.begin(), stop_tokens.end()),
+                                                  xgrammar::GrammarMatcher(compiled),
+                                                  {},
+                                                  {},
+                                                  {}});
+    if (state->trigger.size() > 0) state->place.phase = Phase::kFree;
+    return GrammarMatcher(std::move(state));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "grammar: not enough memory for a matcher");
+  } catch (const std::exception& problem) {
+    return Status(StatusCode::kInternal, fmt::format("grammar: {}", problem.what()));
+  }
+}
+
+GrammarMatcher::GrammarMatcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
+GrammarMatcher::~GrammarMatcher() = default;
+GrammarMatcher::GrammarMatcher(GrammarMatcher&&) noexcept = default;
+GrammarMatcher& GrammarMatcher::operator=(GrammarMatcher&&) noexcept = default;
+
+size_t GrammarMatcher::mask_words() const {
+  return state_->words();
+}
+
+Status GrammarMatcher::fill_mask(std::span<uint32_t> mask) {
+  DI_CHECK(mask.size() == mask_words(), "a mask has mask_words() words");
+  if (!state_->failure.ok()) return state_->failure;
+  switch (state_->place.phase) {
+    case Phase::kFree:
+    case Phase::kEnded:
+      state_->allow_all(mask);
+      return {};
+    case Phase::kForced: {
+      std::fill(mask.begin(), mask.end(), 0u);
+      const int32_t token = state_->trigger.token(state_->place.matched);
+      mask[static_cast<size_t>(token / 32)] |= 1u << (token % 32);
+      return {};
+    }
+    case Phase::kGrammar:
+      break;
+  }
+  return state_->grammar_mask(mask);
+}
+
+bool GrammarMatcher::accept(int32_t token) {
+  State& state = *state_;
+  if (!state.failure.ok() || token < 0 || token >= state.grammar->vocabulary()) return false;
+  Place next = state.place;
+  switch (state.place.phase) {
+    case Phase::kFree:
+      next.matched = state.trigger.advance(state.place.matched, token);
+      if (next.matched == state.trigger.size()) {
+        next.phase = Phase::kGrammar;
+      } else if (state.bound == token) {
+        next.phase = Phase::kForced;
+      }
+      break;
+    case Phase::kForced:
+      if (token != state.trigger.token(state.place.matched)) return false;
+      if (++next.matched == state.trigger.size()) next.phase = Phase::kGrammar;
+      break;
+    case Phase::kGrammar:
+      if (state.is_stop(token)) {
+        if (!state.parser.IsCompleted()) return false;
+        next.phase = Phase::kEnded;
+      } else if (!state.guarded([&] { return state.parser.AcceptToken(token); })) {
+        return false;
+      }
+      break;
+    case Phase::kEnded:
+      break;
+  }
+  state.history.push_back(state.place);
+  state.place = next;
+  return true;
+}
+
+void GrammarMatcher::rollback(int tokens) {
+  State& state = *state_;
+  DI_CHECK(tokens >= 0 && tokens <= accepted(), "only accepted tokens can be taken back");
+  int parsed = 0;  // of these tokens, those that moved the parser
+  for (int i = 0; i < tokens; ++i) {
+    const Place before = state.history.back();
+    if (before.phase == Phase::kGrammar && state.place.phase == Phase::kGrammar) ++parsed;
+    state.place = before;
+    state.history.pop_back();
+  }
+  if (parsed > 0) state.parser.Rollback(parsed);
+}
+
+int GrammarMatcher::accepted() const {
+  return static_cast<int>(state_->history.size());
+}
+
+Result<int> GrammarMatcher::masks_along(std::span<const int32_t> drafts, std::span<uint32_t> masks) {
+  const size_t words = mask_words();
+  DI_CHECK(masks.size() == words * (drafts.size() + 1), "one mask a draft and one more");
+  int rows = 0, taken = 0;
+  Status failed;
+  for (;;) {
+    failed = fill_mask(masks.subspan(static_cast<size_t>(rows) * words, words));
+    if (!failed.ok()) break;
+    ++rows;
+    if (static_cast<size_t>(taken) == drafts.size() || !accept(drafts[static_cast<size_t>(taken)])) break;
+    ++taken;
+  }
+  // A dead end behind drafts is the drafts' fault: the rows before it stand, and the matcher goes on.
+  if (!failed.ok() && taken > 0 && failed.code() == StatusCode::kInvalidArgument) {
+    state_->failure = {};
+    failed = {};
+  }
+  if (!state_->failure.ok()) return state_->failure;
+  rollback(taken);
+  return rows;
+}
+
+bool GrammarMatcher::started() const {
+  return state_->place.phase == Phase::kGrammar || state_->place.phase == Phase::kEnded;
+}
+bool GrammarMatcher::is_terminated() const {
+  return state_->place.phase == Phase::kEnded;
+}
+bool GrammarMatcher::may_end() const {
+  return state_->place.phase == Phase::kGrammar && state_->failure.ok() && state_->parser.IsCompleted();
+}
+Status GrammarMatcher::status() const {
+  return state_->failure;
+}
+
+GrammarMatcher GrammarMatcher::clone() const {
+  const State& from = *state_;
+  return GrammarMatcher(std::unique_ptr<State>(new State{from.grammar, from.trigger, from.bound, from.stops,
+                                                         from.parser.Fork(), from.place, from.history, from.failure}));
+}
+
+}  // namespace deepinfer

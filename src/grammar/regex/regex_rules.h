@@ -1,0 +1,38 @@
+// A regular expression as grammar rules: over plain text, or over the inside of a JSON string.
+#pragma once
+
+#include <map>
+
+#include "grammar/regex/regex_syntax.h"
+#include "grammar/rule_set.h"
+
+namespace deepinfer {
+
+enum class CharacterSpelling {
+  kPlain,  // UTF-8
+  kJson,   // as inside a JSON string, each character in its shortest spelling: \" \\ \b \f \n \r \t, other control
+           // characters as \u00xx in lower case, everything else as it is.  Two spellings never mean one string.
+};
+
+class RegexRules {
+ public:
+  RegexRules(RuleSet& rules, CharacterSpelling spelling) : rules_(rules), spelling_(spelling) {}
+
+  // What matches `regex`.
+  Sequence whole(const Regex& regex);
+  // `least` to `most` characters of `set`; -1: no bound.
+  Sequence characters(const CodepointSet& set, int64_t least, int64_t most);
+
+ private:
+  Choices one_character(const CodepointSet& set) const;
+
+  RuleSet& rules_;
+  CharacterSpelling spelling_;
+  std::map<CodepointSet, int> character_rules_;
+  std::map<CodepointSet, int> star_rules_;
+};
+
+// One character as it stands inside a JSON string (CharacterSpelling::kJson).
+std::string json_spelling(uint32_t codepoint);
+
+}  // namespace deepinfer
