@@ -222,6 +222,19 @@ TEST_P(CpuThreads, RouteAndExperts) {
                               .limit = 10,
                               .y = y.view()});
     });
+    // The shared expert alone: so few tasks that they are made as small as they may be.
+    const Matrix<int32_t> none(rows, 0);
+    const Matrix<float> no_weight(rows, 0);
+    expect_same_bits<bf16>(rows, kHidden, [&](Ops& ops, Matrix<bf16>& y) {
+      ops.mixture_of_experts({.x = x.view(),
+                              .expert = none.view(),
+                              .weight = no_weight.view(),
+                              .experts = experts.data(),
+                              .expert_count = kExperts,
+                              .shared = experts[kExperts],
+                              .limit = 10,
+                              .y = y.view()});
+    });
   }
 }
 

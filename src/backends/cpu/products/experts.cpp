@@ -113,9 +113,10 @@ void MatrixProducts::expert_hidden_rows(const MixtureOfExperts& op) {
   const int64_t row_blocks = static_cast<int64_t>(row_blocks_.size());
   const int64_t average_rows =
       std::max<int64_t>(1, op.x.rows * (op.expert.columns + 1) / std::max<int64_t>(1, row_blocks));
-  const int64_t outputs = op.x.rows <= kTileRows && f > 0
-                              ? few_row_outputs(f, 2 * output_bytes(experts_[0].weights->w1), row_blocks)
-                              : blocks_of(average_rows, f, row_blocks).outputs;
+  const int64_t outputs =
+      op.x.rows <= kTileRows && f > 0
+          ? few_row_outputs(average_rows, f, 2 * output_bytes(experts_[0].weights->w1), row_blocks, 32)
+          : blocks_of(average_rows, f, row_blocks).outputs;
   const int64_t output_blocks = (f + outputs - 1) / outputs;
   auto* hidden = hidden_.as<uint16_t>();
   pool_.parallel_for(row_blocks * output_blocks, [&](int64_t task, int thread) {
@@ -153,7 +154,8 @@ void MatrixProducts::add_expert_outputs(const MixtureOfExperts& op) {
   const int64_t d = op.y.columns;
   int64_t bytes = 1;  // of one output's weights in all experts
   for (const RowBlock& block : row_blocks_) bytes += output_bytes(block.expert->weights->w2);
-  const int64_t outputs = op.y.rows <= kTileRows ? few_row_outputs(d, bytes, 1) : blocks_of(op.y.rows, d, 1).outputs;
+  const int64_t outputs =
+      op.y.rows <= kTileRows ? few_row_outputs(1, d, bytes, 1, 8) : blocks_of(op.y.rows, d, 1).outputs;
   pool_.parallel_for((d + outputs - 1) / outputs, [&](int64_t task, int thread) {
     const int64_t first = task * outputs, count = std::min(outputs, d - first);
     const Scratch own = scratch(thread);

@@ -134,15 +134,17 @@ MatrixProducts::Blocks MatrixProducts::choose_blocks(int64_t rows, int64_t outpu
   return best;
 }
 
-int64_t MatrixProducts::few_row_outputs(int64_t outputs, int64_t output_bytes, int64_t products) const {
-  constexpr int64_t kLeastBytes = int64_t{64} << 10;  // a task reads them in some microseconds, a hand-off takes one
-  constexpr int64_t kManyTasks = 32, kFewTasks = 4;   // of a thread
+int64_t MatrixProducts::few_row_outputs(int64_t rows, int64_t outputs, int64_t output_bytes, int64_t products,
+                                        int64_t least) const {
+  // Weights that one thread gets through in two to four microseconds; a hand-off takes one to three.
+  const int64_t least_bytes = (int64_t{32} << 10) / std::min<int64_t>(rows, 4);
+  constexpr int64_t kManyTasks = 32, kFewTasks = 4;  // of a thread
   const auto tasks = [&](int64_t block) { return products * divide_up(outputs, block); };
-  const int64_t least = std::min(round_up(divide_up(kLeastBytes, output_bytes), kScaleTile), kMaxBlockOutputs);
+  const int64_t wanted = std::min(round_up(divide_up(least_bytes, output_bytes), kScaleTile), kMaxBlockOutputs);
   int64_t block = kMaxBlockOutputs;
-  while (block > least && tasks(block) < kManyTasks * pool_.threads()) block -= kScaleTile;
-  while (block <= kScaleTile && block > 8 && tasks(block) < kFewTasks * pool_.threads() &&
-         block / 2 * output_bytes >= kLeastBytes) {
+  while (block > wanted && tasks(block) < kManyTasks * pool_.threads()) block -= kScaleTile;
+  while (block <= kScaleTile && block > least && tasks(block) < kFewTasks * pool_.threads() &&
+         block / 2 * output_bytes >= least_bytes) {
     block /= 2;
   }
   return block;
@@ -192,7 +194,7 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
   const int64_t outputs = weight.n / groups;
   Blocks block{x.rows, 0, 0};
   if (x.rows <= kTileRows) {
-    block.outputs = few_row_outputs(outputs, weight.bytes() / weight.n, groups);
+    block.outputs = few_row_outputs(x.rows, outputs, weight.bytes() / weight.n, groups, 8);
   } else {
     block = choose_blocks(x.rows, outputs, groups);
   }

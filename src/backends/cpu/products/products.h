@@ -63,7 +63,8 @@ class MatrixProducts {
   Blocks choose_blocks(int64_t rows, int64_t outputs, int64_t tasks) const;
   // Outputs of a task where so few rows meet the weights that reading or decoding these is most of the work.
   // output_bytes: of an output's weights; products: how many products of this many outputs there are side by side.
-  int64_t few_row_outputs(int64_t outputs, int64_t output_bytes, int64_t products) const;
+  // The result is at least `least`: 8, or 32 where tasks round groups of 32 outputs together.
+  int64_t few_row_outputs(int64_t rows, int64_t outputs, int64_t output_bytes, int64_t products, int64_t least) const;
   void pack_tile(const LinearWeight& weight, const bf16* const* rows, int count, uint16_t* tile) const;
   // Group g of the columns of x meets rows [g n/groups, (g+1) n/groups) of the weight.  finish, if there is one, is
   // called on pieces of y32.
