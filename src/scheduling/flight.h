@@ -17,6 +17,7 @@ struct Flight {
   struct Save {
     Sequence* sequence = nullptr;
     SnapshotPlace place;
+    bool published = false;  // already; the place is held until it is written
   };
 
   uint64_t number = 0;

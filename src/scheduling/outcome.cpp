@@ -67,15 +67,18 @@ void StepScheduler::publish(Flight::Save& save) {
   const Residence& home = *residence(save.sequence->state);
   const auto* ending = std::get_if<Ending>(&save.sequence->state);
   const bool failed = ending != nullptr && ending->reason == EndReason::kError;
-  if (failed || home.generation != cache_generation_) {
-    cache_.release_snapshot(std::move(save.place));
-    return;
-  }
+  if (!save.published && !failed && home.generation == cache_generation_) publish_ahead(save);
+  cache_.release_snapshot(std::move(save.place));
+}
+
+void StepScheduler::publish_ahead(Flight::Save& save) {
+  const Residence& home = *residence(save.sequence->state);
   save.place.info.exact_from = home.exact_from;
   save.place.info.draft_context_from = home.draft_context_from;
   const std::span<const int32_t> tokens(save.sequence->tokens);
-  cache_.publish(save.sequence->request.salt, tokens.first(static_cast<size_t>(save.place.info.position)), home.blocks,
-                 std::move(save.place));
+  cache_.publish_ahead(save.sequence->request.salt, tokens.first(static_cast<size_t>(save.place.info.position)),
+                       home.blocks, save.place);
+  save.published = true;
   ++publications_;
 }
 

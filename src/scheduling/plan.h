@@ -2,8 +2,9 @@
 // runs, so it speaks of counts that are not known yet as upper bounds; the executor, which knows every token, runs what
 // is really there.
 //
-// Order inside a step: saves_before, admissions (with their restores), growths, rows, saves_after, then retirements.
-// Lists of block ids lie one after the other in block_ids.  A plan's memory is reused: no allocation in steady state.
+// Order inside a step: saves_before, admissions (with their restores, also from what was just saved), growths, rows,
+// saves_after, then retirements. Lists of block ids lie one after the other in block_ids.  A plan's memory is reused:
+// no allocation in steady state.
 #pragma once
 
 #include <cstdint>

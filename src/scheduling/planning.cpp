@@ -136,17 +136,18 @@ void StepScheduler::plan_departure(Sequence& sequence, StepPlan& plan, Flight& f
   const auto choose = [&](const auto& from) {
     choice = snapshot_at_leaving(config_.cache, rule_, from.home, from.written, from.prefill_logits_from);
   };
+  // The records of a whole answer are written, and plans run in order: whoever starts from the snapshot does so after
+  // the copy.  So it is published at once, and a next turn that is there already finds it.  Other ends may come while
+  // rows that are to be saved are in flight and can still fail.
+  bool is_written = false;
   if (const auto* yielding = std::get_if<Yielding>(&sequence.state)) {
     choose(*yielding);
   } else if (const auto& ending = std::get<Ending>(sequence.state); ending.reason != EndReason::kError) {
     choose(ending);
+    is_written = ending.reason == EndReason::kStop || ending.reason == EndReason::kLength;
   }
-  // Its records are written, and plans run in order: whoever starts from the snapshot does so after the copy.  So it is
-  // published at once, and a next turn that arrives now finds it.
-  if (choice && plan_save(sequence, *choice, plan, plan.saves_before, flight)) {
-    publish(flight.saves.back());
-    flight.saves.pop_back();
-  }
+  if (choice && plan_save(sequence, *choice, plan, plan.saves_before, flight) && is_written)
+    publish_ahead(flight.saves.back());
   plan.retirements.push_back(sequence.request.id);
   flight.retirements.push_back(&sequence);
 }

@@ -68,6 +68,7 @@ class StepScheduler final : public Scheduler {
   // Outcome (outcome.cpp).
   void apply(const Flight::Rows& rows, const SequenceResult& result, std::span<const int32_t> tokens);
   void publish(Flight::Save& save);
+  void publish_ahead(Flight::Save& save);
   void retire(Sequence& sequence);
 
   SchedulerConfig config_;

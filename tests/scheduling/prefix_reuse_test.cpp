@@ -26,6 +26,18 @@ TEST(PrefixReuse, TheNextTurnOfAChatStartsAtTheLastBoundaryOfTheAnswer) {
   EXPECT_EQ(engine.ended.at(2).cached_tokens, 160);
 }
 
+TEST(PrefixReuse, TheNextTurnHitsEvenWhenItComesWithTheLastToken) {
+  ScriptedEngine engine;
+  ASSERT_TRUE(engine.submit(engine.request(1, 100, 75)).ok());
+  engine.run_until_ended(1);
+  Request next = engine.request(2, 0, 10);
+  next.prompt = engine.tokens(1);
+  next.prompt.push_back(1);
+  ASSERT_TRUE(engine.submit(next).ok());
+  engine.run_to_the_end();
+  EXPECT_EQ(engine.ended.at(2).cached_tokens, 160);
+}
+
 TEST(PrefixReuse, TheSamePromptAgainStartsAtItsLastBoundary) {
   ScriptedEngine engine;
   const Request first = engine.request(1, 100, 5);

@@ -68,7 +68,13 @@ void SymbolicExecutor::issue(const StepPlan& plan) {
     DI_CHECK(users_[static_cast<size_t>(block)] == 0, "a block to be written is used by nothing else");
     use(block);
   };
-  // Restores first: what is read must not be given to anybody by this plan.
+  const auto save_places = [&](const std::vector<SnapshotCopy>& copies) {
+    for (const SnapshotCopy& copy : copies)
+      for (const BlockId block : ids(plan, copy.blocks)) use_new(block);
+  };
+  // As they run: a snapshot that is saved before everything else may be read by an admission of the same plan.
+  save_places(plan.saves_before);
+  // Restores before the rest: what is read must not be given to anybody by this plan.
   for (const Admission& admission : plan.admissions) {
     if (admission.restores)
       for (const BlockId block : ids(plan, admission.restore.blocks)) use(block);
@@ -91,10 +97,7 @@ void SymbolicExecutor::issue(const StepPlan& plan) {
       use_new(block);
       tables_.at(growth.request).push_back(block);
     }
-  // saves_before are written before anything else of the plan: they are published already, may be evicted, and their
-  // blocks given to somebody who writes later.
-  for (const SnapshotCopy& copy : plan.saves_after)
-    for (const BlockId block : ids(plan, copy.blocks)) use_new(block);
+  save_places(plan.saves_after);
   plans_.push_back(plan);
 }
 
@@ -169,6 +172,7 @@ void SymbolicExecutor::answer(StepResult& result) {
   const auto give_back = [&](const BlockRange& range) {
     for (const BlockId block : ids(plan, range)) stop_using(block);
   };
+  for (const SnapshotCopy& copy : plan.saves_before) give_back(copy.blocks);
   for (const SnapshotCopy& copy : plan.saves_after) give_back(copy.blocks);
   for (const Admission& admission : plan.admissions)
     if (admission.restores) give_back(admission.restore.blocks);

@@ -115,8 +115,13 @@ void CacheCoordinator::release_snapshot(SnapshotPlace&& place) {
 
 void CacheCoordinator::publish(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence,
                                SnapshotPlace&& place) {
-  index_.publish(salt, tokens, sequence.table_, place.info, place.blocks);
+  publish_ahead(salt, tokens, sequence, place);
   release_snapshot(std::move(place));  // idle if the index has taken it, else free
+}
+
+void CacheCoordinator::publish_ahead(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence,
+                                     const SnapshotPlace& place) {
+  index_.publish(salt, tokens, sequence.table_, place.info, place.blocks);
 }
 
 void CacheCoordinator::check_integrity() const {

@@ -84,6 +84,10 @@ class CacheCoordinator {
   void release_snapshot(SnapshotPlace&& place);
   // The records below place.info.position and the snapshot are written: others may use them.
   void publish(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence, SnapshotPlace&& place);
+  // The same before the snapshot is written, where whoever reads it does so later.  Its place stays held until it is
+  // given back with release_snapshot(), so that nothing else is written there.
+  void publish_ahead(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence,
+                     const SnapshotPlace& place);
 
   int64_t available_blocks() const { return pool_.free() + pool_.idle(); }  // all of them can be had
   int64_t held_blocks() const { return pool_.size() - available_blocks(); }
