@@ -97,13 +97,12 @@ class PrefixFacts {
     const auto entry = holders.find(block);
     return entry != holders.end() && entry->second > 0;
   }
-  bool is_cached(BlockId block) const {
-    for (const auto& [prefix, of_prefix] : blocks_)
-      if (of_prefix == block) return true;
+  std::vector<bool> cached() const {
+    std::vector<bool> is_cached(static_cast<size_t>(size_));
+    for (const auto& [prefix, block] : blocks_) is_cached[static_cast<size_t>(block)] = true;
     for (const auto& [prefix, fact] : facts_)
-      for (const BlockId of_fact : fact.blocks)
-        if (of_fact == block) return true;
-    return false;
+      for (const BlockId block : fact.blocks) is_cached[static_cast<size_t>(block)] = true;
+    return is_cached;
   }
   int64_t free() const { return count(false); }
   int64_t idle() const { return count(true); }
@@ -128,9 +127,11 @@ class PrefixFacts {
   bool held(const Fact& fact) const {
     return std::any_of(fact.blocks.begin(), fact.blocks.end(), [&](BlockId block) { return is_held(block); });
   }
-  int64_t count(bool cached) const {
+  int64_t count(bool in_cache) const {
+    const std::vector<bool> is_cached = cached();
     int64_t found = 0;
-    for (BlockId block = 0; block < size_; ++block) found += !is_held(block) && is_cached(block) == cached;
+    for (BlockId block = 0; block < size_; ++block)
+      found += !is_held(block) && is_cached[static_cast<size_t>(block)] == in_cache;
     return found;
   }
   void count_use(const Prefix& prefix) {

@@ -94,8 +94,9 @@ class Run {
     if (!make_room(count)) return false;
     Blocks more(static_cast<size_t>(count));
     RC_ASSERT(pool_.take(more));
+    const std::vector<bool> cached = facts_.cached();
     for (const BlockId block : more) {
-      RC_ASSERT(!facts_.is_held(block) && !facts_.is_cached(block));
+      RC_ASSERT(!facts_.is_held(block) && !cached[static_cast<size_t>(block)]);
       ++facts_.holders[block];
     }
     list.insert(list.end(), more.begin(), more.end());
@@ -179,8 +180,9 @@ class Run {
   }
 
   void compare() {
+    const std::vector<bool> cached = facts_.cached();
     for (BlockId block = 0; block < pool_.size(); ++block) {
-      RC_ASSERT(pool_.cached(block) == facts_.is_cached(block));
+      RC_ASSERT(pool_.cached(block) == cached[static_cast<size_t>(block)]);
       RC_ASSERT(pool_.holders(block) == facts_.holders[block]);
     }
     RC_ASSERT(pool_.free() == facts_.free());
@@ -211,9 +213,8 @@ void check_against_facts(ChainHash hash) {
   for (const int64_t count : {tally.hits, tally.misses, tally.taken, tally.twins, tally.refused, tally.evicted,
                               tally.evicted_held, tally.no_room}) {
     EXPECT_GT(count, 0) << "hits " << tally.hits << ", misses " << tally.misses << ", taken " << tally.taken
-                              << ", twins " << tally.twins << ", refused " << tally.refused << ", evicted "
-                              << tally.evicted << ", evicted although held " << tally.evicted_held << ", no room "
-                              << tally.no_room;
+                        << ", twins " << tally.twins << ", refused " << tally.refused << ", evicted " << tally.evicted
+                        << ", evicted although held " << tally.evicted_held << ", no room " << tally.no_room;
   }
 }
 
