@@ -38,8 +38,9 @@ void StepScheduler::apply(const Flight::Rows& rows, const SequenceResult& result
   DI_CHECK(result.request == sequence.request.id, "results come in the order of the plan's rows");
   DI_CHECK(static_cast<int64_t>(tokens.size()) <= rows.assumed, "no more tokens than the rows can decide");
   Residence& home = *residence(sequence.state);
-  if (std::holds_alternative<Ending>(sequence.state)) {
+  if (auto* ending = std::get_if<Ending>(&sequence.state)) {
     // Its tokens come too late.  Its rows may not have been run; what was true of its rings remains so.
+    if (result.ended == EndReason::kError) ending->reason = EndReason::kError;  // what was to be saved may be missing
     home.exact_from = std::max(home.exact_from, result.exact_from);
     home.draft_context_from = std::max(home.draft_context_from, result.draft_context_from);
     return;

@@ -64,7 +64,7 @@ struct Ending {
   Residence home;
   int64_t written = 0;
   std::optional<int64_t> prefill_logits_from;
-  EndReason reason = EndReason::kStop;
+  EndReason reason = EndReason::kStop;  // kError also if rows in flight failed afterwards: nothing is published
 };
 
 using SequenceState = std::variant<Waiting, Prefilling, Decoding, Yielding, Ending>;

@@ -215,5 +215,24 @@ TEST(Error, EndsItsOwnRequestOnlyAndLeavesNothingForOthers) {
   EXPECT_LT(errors, 40);
 }
 
+TEST(Error, OfRowsInFlightWhenTheirRequestIsCancelledLeavesNothingForOthers) {
+  ExecutorConfig executor;
+  executor.error_probability = 1;
+  SchedulerConfig config = ScriptedEngine::small_config();
+  config.step_rows = 50;
+  ScriptedEngine engine(config, executor);
+  submit(engine, engine.request(1, 500, 10));
+  ASSERT_TRUE(engine.make_plan());  // a chunk that will fail
+  engine.cancel(1);
+  ASSERT_TRUE(engine.make_plan());
+  ASSERT_EQ(engine.plan.saves_before.size(), 1u);  // the scheduler cannot know
+  engine.run_to_the_end();
+  Request retry = engine.request(1, 500, 10);
+  retry.id = 2;
+  submit(engine, retry);
+  engine.run_to_the_end();
+  EXPECT_EQ(engine.ended.at(2).cached_tokens, 0);
+}
+
 }  // namespace
 }  // namespace deepinfer::testing

@@ -99,6 +99,18 @@ TEST(PrefixReuse, ChunksEndAtEarlyBoundariesAndASnapshotIsSavedThere) {
   EXPECT_EQ(full, (std::vector<int64_t>{288}));
 }
 
+TEST(PrefixReuse, NoEarlySnapshotIsSavedWhereTheFullOneWillBe) {
+  SchedulerConfig config = ScriptedEngine::small_config();
+  config.step_rows = 300;
+  ScriptedEngine engine(config);
+  ASSERT_TRUE(engine.submit(engine.request(1, 130, 1)).ok());  // the last boundary is 128
+  engine.run_to_the_end();
+  ASSERT_EQ(engine.plans.size(), 3u);
+  EXPECT_EQ(engine.plans[0].prefills[0].rows, 64);
+  EXPECT_EQ(engine.plans[1].prefills[0].rows, 66);
+  EXPECT_EQ(engine.executor().saves(), 2);
+}
+
 TEST(PrefixReuse, WhatAHitProvidedIsNotSavedAgain) {
   ScriptedEngine engine;
   const Request first = engine.request(1, 100, 1);

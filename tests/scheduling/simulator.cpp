@@ -118,14 +118,14 @@ void Simulation::choose_configuration() {
   executor_config_.cache = cache;
   executor_config_.plans_in_flight = config_.plans_in_flight;
   executor_config_.stop_interval = static_cast<uint64_t>(between(5, 500));
-  executor_config_.error_probability = chance(0.3) ? 0.005 : 0;
+  executor_config_.error_probability = chance(0.3) ? 0.03 : 0;
   executor_config_.position_row = Time(between(0, 100));
   weak_hash_ = chance(0.3);
   most_live_ = between(1, 80);
   most_prompt_ = chance(0.7) ? 60 : 400;
   priorities_ = chance(0.5) ? 1 : 3;
   salts_ = chance(0.5) ? 1 : 3;
-  cancel_probability_ = chance(0.5) ? 0 : 0.03;
+  cancel_probability_ = chance(0.5) ? 0 : 0.1;
   storm_probability_ = chance(0.3) ? 0.003 : 0;
   deadline_probability_ = chance(0.3) ? 0.3 : 0;
   private_probability_ = chance(0.5) ? 0 : 0.2;
