@@ -268,6 +268,27 @@ TEST_F(CacheCoordinatorTest, SnapshotThatIsNotWrittenLeavesNothing) {
   EXPECT_EQ(cache.cached_snapshots(), 0);
 }
 
+TEST_F(CacheCoordinatorTest, SnapshotPublishedAheadIsKnownAndKeepsItsPlaceUntilItIsGivenBack) {
+  const Tokens known = text_of(20);
+  std::optional<Admitted> first = admit(known, 20);
+  std::optional<SnapshotPlace> place = cache.place_snapshot({.position = 16});
+  cache.publish_ahead(0, known, first->blocks, *place);
+  cache.check_integrity();
+  std::optional<Admitted> next = admit(text_of(18), 20);
+  ASSERT_TRUE(next && next->restore);
+  EXPECT_EQ(next->restore->blocks, place->blocks);
+  release(*std::move(next));
+  release(*std::move(first));
+  EXPECT_EQ(cache.held_blocks(), 3);
+  std::optional<Admitted> all = admit(text_of(4, 100), 68);  // all that is not being written
+  ASSERT_TRUE(all);
+  EXPECT_EQ(cache.cached_snapshots(), 0);
+  EXPECT_EQ(cache.held_blocks(), 20);
+  cache.release_snapshot(*std::move(place));
+  EXPECT_EQ(cache.available_blocks(), 3);
+  release(*std::move(all));
+}
+
 TEST_F(CacheCoordinatorTest, RefusedSnapshotGivesItsBlocksBack) {
   leave_records(text_of(20), 16);
   leave_records(text_of(20), 16);
