@@ -28,6 +28,27 @@ SchemaNode with_option(const ExpandedNode& expanded, const SchemaAlternatives& a
   return node;
 }
 
+// One value as JSON text.  Its depth is bounded by the reader of documents.
+void write_literal(const JsonDocument& value, const Term& space, Sequence& out) {
+  if (!value.is_structured() || value.empty()) {
+    out.push_back(Term::literal(dump_canonical(value)));
+    return;
+  }
+  bool first = true;
+  for (const auto& [key, member] : value.items()) {
+    out.push_back(Term::literal(!first ? "," : value.is_object() ? "{" : "["));
+    first = false;
+    out.push_back(space);
+    if (value.is_object()) {
+      out.push_back(Term::literal(dump_canonical(JsonDocument(key)) + ":"));
+      out.push_back(space);
+    }
+    write_literal(member, space, out);
+  }
+  out.push_back(space);
+  out.push_back(Term::literal(value.is_object() ? "}" : "]"));
+}
+
 }  // namespace
 
 SchemaRules::SchemaRules(RuleSet& rules, SchemaGraph& graph, const SchemaOptions& options)
@@ -136,7 +157,10 @@ Result<Choices> SchemaRules::enumerated(const SchemaNode& node, const SchemaFact
   Choices choices;
   const auto add = [&](const JsonDocument& candidate) -> Status {
     DI_ASSIGN_OR_RETURN(const bool fits, matches(candidate, node, 0));
-    if (fits) choices.push_back({Term::literal(dump_canonical(candidate))});
+    if (!fits) return {};
+    Sequence text;
+    write_literal(candidate, space(), text);
+    choices.push_back(std::move(text));
     return {};
   };
   if (facts.constant != nullptr) {

@@ -1,0 +1,182 @@
+// GrammarMatcher: trigger and bound tokens, stop tokens, rollback, drafts; and masks against acceptance.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "byte_vocabulary.h"
+#include "grammar/grammar_matcher.h"
+
+namespace deepinfer {
+namespace {
+
+using Kind = GrammarSpec::Kind;
+
+class Matcher : public ::testing::Test {
+ protected:
+  Matcher() : compiler_(GrammarCompiler::create(byte_vocabulary()).value()) {}
+
+  GrammarMatcher make(const GrammarSpec& spec) {
+    const Result<SharedGrammar> grammar = compiler_->compile(spec).wait();
+    EXPECT_TRUE(grammar.ok()) << grammar.status().to_string();
+    return GrammarMatcher::create(grammar.value(), spec, std::span(&kByteStop, 1)).value();
+  }
+  static std::vector<int32_t> allowed(GrammarMatcher& matcher) {
+    std::vector<uint32_t> mask(matcher.mask_words());
+    const Status status = matcher.fill_mask(mask);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    std::vector<int32_t> tokens;
+    for (int32_t token = 0; token < 257; ++token)
+      if (mask[static_cast<size_t>(token / 32)] >> (token % 32) & 1) tokens.push_back(token);
+    return tokens;
+  }
+  static void accept_all(GrammarMatcher& matcher, std::string_view text) {
+    for (const char byte : text) ASSERT_TRUE(matcher.accept(static_cast<uint8_t>(byte))) << text;
+  }
+
+  std::unique_ptr<GrammarCompiler> compiler_;
+};
+
+TEST_F(Matcher, StopTokensAreAllowedWhereTheGrammarEnds) {
+  GrammarMatcher matcher = make(spec_of(Kind::kRegex, "ab?"));
+  EXPECT_EQ(allowed(matcher), std::vector<int32_t>{'a'});
+  EXPECT_FALSE(matcher.accept(kByteStop));
+  accept_all(matcher, "a");
+  EXPECT_EQ(allowed(matcher), (std::vector<int32_t>{'b', kByteStop}));
+  EXPECT_FALSE(matcher.accept('c'));
+  ASSERT_TRUE(matcher.accept(kByteStop));
+  EXPECT_TRUE(matcher.is_terminated());
+  EXPECT_EQ(allowed(matcher).size(), 257u);  // behind the end everything is allowed
+  EXPECT_TRUE(matcher.accept('z'));
+  matcher.rollback(2);
+  EXPECT_FALSE(matcher.is_terminated());
+  EXPECT_EQ(allowed(matcher), (std::vector<int32_t>{'b', kByteStop}));
+}
+
+TEST_F(Matcher, TriggerStartsTheGrammar) {
+  GrammarSpec spec = spec_of(Kind::kRegex, "[0-9]+");
+  spec.trigger_token_ids = {'a', 'b', 'a', 'c'};
+  GrammarMatcher matcher = make(spec);
+  accept_all(matcher, "xxabab");
+  EXPECT_FALSE(matcher.started());
+  EXPECT_EQ(allowed(matcher).size(), 257u);
+  accept_all(matcher, "ac");
+  EXPECT_TRUE(matcher.started());
+  EXPECT_EQ(allowed(matcher).size(), 10u);
+  accept_all(matcher, "12");
+  matcher.rollback(4);
+  EXPECT_FALSE(matcher.started());
+  accept_all(matcher, "ac7");
+  EXPECT_EQ(allowed(matcher).size(), 11u);
+}
+
+TEST_F(Matcher, BoundTokenForcesTheTrigger) {
+  GrammarSpec spec = spec_of(Kind::kRegex, "[0-9]");
+  spec.trigger_token_ids = {'<', 'e', '>'};
+  spec.bound_token_id = '!';
+  GrammarMatcher matcher = make(spec);
+  accept_all(matcher, "thinking!");
+  EXPECT_EQ(allowed(matcher), std::vector<int32_t>{'<'});
+  EXPECT_FALSE(matcher.accept('x'));
+  accept_all(matcher, "<e");
+  EXPECT_EQ(allowed(matcher), std::vector<int32_t>{'>'});
+  accept_all(matcher, ">");
+  EXPECT_EQ(allowed(matcher).size(), 10u);
+  // The bound token may belong to the trigger: what is left of it is forced.
+  spec.trigger_token_ids = {'<', '!', '>'};
+  GrammarMatcher other = make(spec);
+  accept_all(other, "ab<!");
+  EXPECT_EQ(allowed(other), std::vector<int32_t>{'>'});
+}
+
+TEST_F(Matcher, MasksAlongDraftsLeaveTheMatcherWhereItWas) {
+  GrammarSpec spec = spec_of(Kind::kRegex, "abc[0-9]{2}");
+  spec.trigger_token_ids = {'>'};
+  GrammarMatcher matcher = make(spec);
+  const std::vector<int32_t> drafts{'x', '>', 'a', 'b', 'x', 'c'};
+  std::vector<uint32_t> masks(matcher.mask_words() * (drafts.size() + 1));
+  const Result<int> rows = matcher.masks_along(drafts, masks);
+  ASSERT_TRUE(rows.ok());
+  EXPECT_EQ(rows.value(), 5);  // the fifth draft is not allowed
+  EXPECT_EQ(matcher.accepted(), 0);
+  EXPECT_FALSE(matcher.started());
+  // Each row is what a matcher that was given those tokens says.
+  GrammarMatcher solo = make(spec);
+  for (int row = 0; row < rows.value(); ++row) {
+    std::vector<uint32_t> mask(solo.mask_words());
+    ASSERT_TRUE(solo.fill_mask(mask).ok());
+    EXPECT_TRUE(std::equal(mask.begin(), mask.end(),
+                           masks.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(row) * mask.size())))
+        << row;
+    if (row + 1 == rows.value()) break;
+    ASSERT_TRUE(solo.accept(drafts[static_cast<size_t>(row)]));
+  }
+}
+
+TEST_F(Matcher, ClonesAreIndependent) {
+  GrammarMatcher matcher = make(spec_of(Kind::kRegex, "ab|ac"));
+  accept_all(matcher, "a");
+  GrammarMatcher copy = matcher.clone();
+  accept_all(matcher, "b");
+  EXPECT_EQ(allowed(copy), (std::vector<int32_t>{'b', 'c'}));
+  copy.rollback(1);
+  EXPECT_EQ(allowed(copy), std::vector<int32_t>{'a'});
+  EXPECT_EQ(allowed(matcher), std::vector<int32_t>{kByteStop});
+}
+
+TEST_F(Matcher, IdsOutOfTheVocabularyAreRefused) {
+  GrammarSpec spec = spec_of(Kind::kRegex, "a");
+  const SharedGrammar grammar = compiler_->compile(spec).wait().value();
+  spec.trigger_token_ids = {257};
+  EXPECT_FALSE(GrammarMatcher::create(grammar, spec, {}).ok());
+  spec.trigger_token_ids = {};
+  spec.bound_token_id = 3;
+  EXPECT_FALSE(GrammarMatcher::create(grammar, spec, {}).ok());
+  spec.bound_token_id.reset();
+  GrammarMatcher matcher = GrammarMatcher::create(grammar, spec, {}).value();
+  EXPECT_FALSE(matcher.accept(-1));
+  EXPECT_FALSE(matcher.accept(1000));
+}
+
+// With real tokens: a mask allows exactly what accept() takes, wherever random walks lead; rollback leads back.
+TEST_F(Matcher, MasksAndAcceptanceAgreeOnRandomWalks) {
+  auto compiler = GrammarCompiler::create(tiny_vocabulary()).value();
+  const char* const kSchemas[] = {
+      R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":150},"tags":{"type":"array","items":{"enum":["a","bc","é"]},"maxItems":3}},"required":["name"]})",
+      R"({"type":"array","items":{"anyOf":[{"type":"number"},{"type":"string","pattern":"^[A-Z]{2,4}-[0-9]+$"},{"type":"null"}]},"minItems":1})",
+      R"({})",
+  };
+  std::mt19937 random(7);
+  for (const char* schema : kSchemas) {
+    const GrammarSpec spec = spec_of(Kind::kJsonSchema, schema);
+    const SharedGrammar grammar = compiler->compile(spec).wait().value();
+    for (int walk = 0; walk < 6; ++walk) {
+      GrammarMatcher matcher = GrammarMatcher::create(grammar, spec, std::span(&kTinyStop, 1)).value();
+      std::vector<std::vector<uint32_t>> masks;
+      for (int step = 0; step < 25 && !matcher.is_terminated(); ++step) {
+        std::vector<uint32_t> mask(matcher.mask_words());
+        ASSERT_TRUE(matcher.fill_mask(mask).ok());
+        masks.push_back(mask);
+        std::vector<int32_t> tokens;
+        for (int32_t token = 0; token < grammar->vocabulary(); ++token) {
+          const bool bit = (mask[static_cast<size_t>(token / 32)] >> (token % 32) & 1) != 0;
+          if (bit) tokens.push_back(token);
+          if (step % 5 != 0) continue;
+          const bool taken = matcher.accept(token);
+          ASSERT_EQ(bit, taken) << token;
+          if (taken) matcher.rollback(1);
+        }
+        ASSERT_FALSE(tokens.empty());
+        ASSERT_TRUE(matcher.accept(tokens[random() % tokens.size()]));
+      }
+      while (matcher.accepted() > 0) {
+        matcher.rollback(1);
+        std::vector<uint32_t> mask(matcher.mask_words());
+        ASSERT_TRUE(matcher.fill_mask(mask).ok());
+        EXPECT_EQ(mask, masks[static_cast<size_t>(matcher.accepted())]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace deepinfer
