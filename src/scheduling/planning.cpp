@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "scheduling/preemption.h"
 #include "scheduling/step_scheduler.h"
 

@@ -12,6 +12,10 @@
 //   passed by `most_passes` others, then admission waits for it.
 // - Where a decoding sequence needs a block and there is none, the running sequence of the lowest priority that loses
 //   the fewest tokens waits again; the oldest of the highest priority never does.  So something always progresses.
+//   Where the pool is large against a snapshot this happens when the room for one is about to go, so that the
+//   preempted sequence can leave one and goes on from there if memory allows.
+// - What a sequence has completed is kept for others when it ends, also when it is cancelled; whole blocks only, and
+//   nothing of a sequence that failed.
 // - Blocks and state slots are given back when no plan in flight uses them.
 // - Every accepted request ends exactly once, through take_ended().
 // Costs: O(1) amortised for a token, O(log n) for an admission or an end; a plan is O(running).
@@ -66,8 +70,9 @@ class Scheduler {
                                                    ChainHash hash = chain_hash);
   virtual ~Scheduler() = default;
 
-  // Accepts a request or says why not: empty prompt, more tokens than max_context or than the pool can ever hold (both
-  // numbers named), drafts negative.
+  // Accepts a request or says why not: empty prompt, a prompt that with one token of the answer is more than
+  // max_context or than the pool can ever hold (both numbers named), a field out of its range.  An answer that would be
+  // longer than fits ends with EndReason::kLength there (Admission::most_tokens); nothing is reserved for max_tokens.
   virtual Status submit(Request request) = 0;
 
   // Ends a request with EndReason::kCancelled unless it has ended.  Tokens of plans in flight are dropped.
