@@ -20,45 +20,34 @@ int64_t CachedSequence::begin(const Model& model, std::span<const int32_t> promp
   const auto differ = std::mismatch(old.begin(), old.end(), prompt.begin(), prompt.end()).first;
   // The last token of a prompt is always processed: its logits are wanted.
   int64_t keep = std::min<int64_t>(differ - old.begin(), static_cast<int64_t>(prompt.size()) - 1);
-  if (!model.resumable(written_, keep, rule)) keep = 0;
-  if (keep == 0) written_ = {};
-  written_.processed = keep;
-  if (rule.kind == RowRule::Kind::kExact) written_.exact_from = std::max(written_.exact_from, rule.from);
+  if (!model.resumable(progress_.written(), keep, rule)) keep = 0;
+  WrittenRows written = keep == 0 ? WrittenRows() : progress_.written();
+  written.processed = keep;
+  progress_.start(model, written, progress_.draft_context_from(), rule);
   tokens_.resize(static_cast<size_t>(keep));
-  draft_context_from_ = std::min(draft_context_from_, keep);
-  draft_context_start_ = model.draft_context_start(rule);
-  rule_ = rule;
   return keep;
 }
 
 StepSequence CachedSequence::append(std::span<const int32_t> tokens, int64_t logits_from, bool draft_context) {
   const auto rows = static_cast<int64_t>(tokens.size());
   DI_CHECK(processed() + rows <= cache_.capacity(), "a sequence stays within the context that it was made for");
-  written_.end = std::max(written_.end, processed() + rows);
+  progress_.write(rows, draft_context);
   tokens_.resize(static_cast<size_t>(processed()));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  keeps_draft_context_ = draft_context;
   StepSequence step;
   step.cache = cache_.view();
   step.tokens = tokens_;
   step.rows = rows;
   step.position = processed();
-  step.rule = rule_;
+  step.rule = progress_.rule();
   step.logits_from = logits_from;
   step.draft_context = draft_context;
   return step;
 }
 
 void CachedSequence::commit(int64_t kept) {
-  const int64_t position = processed();
-  written_.processed = position + kept;
-  tokens_.resize(static_cast<size_t>(written_.processed));
-  const int64_t first = std::max(position, draft_context_start_);
-  if (!keeps_draft_context_) {
-    draft_context_from_ = written_.processed;
-  } else if (first > position || draft_context_from_ > position) {
-    draft_context_from_ = std::min(first, written_.processed);  // what came before ends in a gap
-  }
+  progress_.commit(kept);
+  tokens_.resize(static_cast<size_t>(processed()));
 }
 
 }  // namespace deepinfer

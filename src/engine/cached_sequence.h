@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/sequence_progress.h"
 #include "models/model.h"
 #include "models/sequence_cache.h"
 
@@ -21,8 +22,8 @@ class CachedSequence {
   // the last.  Returns their number.
   int64_t begin(const Model& model, std::span<const int32_t> prompt, const RowRule& rule);
 
-  int64_t processed() const { return written_.processed; }
-  int64_t draft_context_from() const { return draft_context_from_; }
+  int64_t processed() const { return progress_.processed(); }
+  int64_t draft_context_from() const { return progress_.draft_context_from(); }
   CacheView cache() const { return cache_.view(); }
 
   // Adds tokens, up to max_context in all, as the rows of a step; the returned part is valid until the next call.
@@ -35,12 +36,8 @@ class CachedSequence {
   explicit CachedSequence(SequenceCache cache) : cache_(std::move(cache)) {}
 
   SequenceCache cache_;
-  RowRule rule_;
+  SequenceProgress progress_;
   std::vector<int32_t> tokens_;  // processed, then those of the step under way
-  WrittenRows written_;
-  int64_t draft_context_from_ = 0;    // draft context exists for [draft_context_from_, processed)
-  int64_t draft_context_start_ = 0;   // of the rule
-  bool keeps_draft_context_ = false;  // of the step under way
 };
 
 }  // namespace deepinfer

@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "engine/blocking_queue.h"
 #include "engine/engine_setup.h"
 #include "engine/request_check.h"
@@ -97,6 +100,7 @@ class ThreadedEngine final : public Engine {
   };
 
   Time now() const { return Clock::now() - start_; }
+  Result<RequestId> accept(EngineRequest request, RequestCallback on_update);
 
   // One thread each.
   void plan();
@@ -136,6 +140,11 @@ class ThreadedEngine final : public Engine {
 };
 
 Result<RequestId> ThreadedEngine::submit(EngineRequest request, RequestCallback on_update) {
+  return or_out_of_memory([&] { return fmt::format("a request of {} prompt tokens", request.prompt.size()); },
+                          [&] { return accept(std::move(request), std::move(on_update)); });
+}
+
+Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback on_update) {
   const ModelInfo& model = setup_.model->info();
   DI_RETURN_IF_ERROR(check_request(request.prompt, request.params, model, max_context()));
   if (request.timeout.count() < 0)
@@ -295,8 +304,11 @@ void ThreadedEngine::deliver() {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, std::unique_ptr<Ops> ops) {
-  DI_ASSIGN_OR_RETURN(EngineSetup setup, set_up_engine(options, std::move(ops)));
-  return std::unique_ptr<Engine>(std::make_unique<ThreadedEngine>(std::move(setup)));
+  return or_out_of_memory([&] { return fmt::format("an engine of the model in {}", options.model.string()); },
+                          [&]() -> Result<std::unique_ptr<Engine>> {
+                            DI_ASSIGN_OR_RETURN(EngineSetup setup, set_up_engine(options, std::move(ops)));
+                            return std::unique_ptr<Engine>(std::make_unique<ThreadedEngine>(std::move(setup)));
+                          });
 }
 
 }  // namespace deepinfer

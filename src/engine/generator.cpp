@@ -9,6 +9,7 @@
 #include "base/out_of_memory.h"
 #include "engine/cached_sequence.h"
 #include "engine/model_tokens.h"
+#include "engine/request_check.h"
 #include "engine/token_chooser.h"
 #include "models/model.h"
 #include "models/open_model.h"
@@ -77,7 +78,6 @@ class SequenceGenerator final : public Generator {
  private:
   Result<GenerationResult> run(std::span<const int32_t> prompt, const GenerationParams& params, int64_t most_tokens,
                                FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens);
-  Status check_request(std::span<const int32_t> prompt, const GenerationParams& params) const;
   RowRule row_rule(int64_t prompt_tokens) const;
   // Processes the prompt and chooses the first token.
   Status prefill(std::span<const int32_t> prompt, Generation& generation);
@@ -93,25 +93,6 @@ class SequenceGenerator final : public Generator {
   std::vector<int32_t> round_;  // the last token and the drafts that follow it
   std::atomic<bool> cancelled_{false};
 };
-
-Status SequenceGenerator::check_request(std::span<const int32_t> prompt, const GenerationParams& params) const {
-  DI_RETURN_IF_ERROR(validate(params, vocabulary()));
-  if (params.draft_tokens > model_->info().draft_tokens)
-    return invalid_argument(fmt::format("draft_tokens is {}; allowed: -1 to {}, the model's draft block",
-                                        params.draft_tokens, model_->info().draft_tokens));
-  if (prompt.empty()) return invalid_argument("the prompt is empty; allowed: at least one token");
-  // One place is left for an answer.
-  if (static_cast<int64_t>(prompt.size()) >= max_context())
-    return invalid_argument(
-        fmt::format("the prompt has {} tokens; allowed: at most {}, one below the context length of {}", prompt.size(),
-                    max_context() - 1, max_context()));
-  for (size_t i = 0; i < prompt.size(); ++i) {
-    if (prompt[i] < 0 || prompt[i] >= vocabulary())
-      return invalid_argument(
-          fmt::format("token {} of the prompt is {}; allowed: 0 to {}", i, prompt[i], vocabulary() - 1));
-  }
-  return {};
-}
 
 RowRule SequenceGenerator::row_rule(int64_t prompt_tokens) const {
   switch (options_.prefill) {
@@ -135,7 +116,7 @@ bool SequenceGenerator::stop_if_cancelled(Generation& generation) const {
 Result<GenerationResult> SequenceGenerator::generate(std::span<const int32_t> prompt, const GenerationParams& params,
                                                      FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) {
   cancelled_.store(false, std::memory_order_relaxed);
-  DI_RETURN_IF_ERROR(check_request(prompt, params));
+  DI_RETURN_IF_ERROR(check_request(prompt, params, model_->info(), max_context()));
   const int64_t room = max_context() - static_cast<int64_t>(prompt.size());
   const int64_t most_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
   return or_out_of_memory(

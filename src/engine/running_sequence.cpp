@@ -62,6 +62,7 @@ StepSequence RunningSequence::prefill(const PrefillChunk& chunk) {
   step_.position = chunk.position;
   step_.rule = progress_.rule();
   step_.draft_context = drafts_ > 0;
+  progress_.write(step_.rows, step_.draft_context);
   return step_;
 }
 
@@ -77,6 +78,7 @@ StepSequence RunningSequence::decode(std::span<const int32_t> drafts) {
   step_.position = known_ - 1;
   step_.rule = progress_.rule();
   step_.draft_context = drafts_ > 0;
+  progress_.write(step_.rows, step_.draft_context);
   return step_;
 }
 
@@ -100,9 +102,8 @@ void RunningSequence::add_sampling(std::vector<SamplingRow>& rows) {
 RunningSequence::Decided RunningSequence::take(std::span<const SampledRow> choices, MatrixView<const float> logits,
                                                MatrixView<const TokenLogprob> top, std::vector<GeneratedToken>& out) {
   Decided decided;
-  const int64_t end = step_.position + step_.rows;
   if (logit_rows_ == 0) {
-    progress_.commit(end, step_.rows, step_.draft_context);
+    progress_.commit(step_.rows);
     return decided;
   }
   // Row i of the logits chooses the token of position known + i.  It is what plain decoding would choose as long as the
@@ -143,7 +144,7 @@ RunningSequence::Decided RunningSequence::take(std::span<const SampledRow> choic
   tokens_.resize(static_cast<size_t>(known_));
   // Rows before the first decided position count whole; of the rest those that held decided tokens.
   const int64_t kept = first - step_.position + right - 1;
-  progress_.commit(end, kept, step_.draft_context);
+  progress_.commit(kept);
   ended_ = decided.ended;
   return decided;
 }

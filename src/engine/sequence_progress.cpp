@@ -13,12 +13,16 @@ void SequenceProgress::start(const Model& model, const WrittenRows& written, int
   draft_context_start_ = model.draft_context_start(rule);
 }
 
-void SequenceProgress::commit(int64_t end, int64_t kept, bool draft_context) {
+void SequenceProgress::write(int64_t rows, bool draft_context) {
+  written_.end = std::max(written_.end, written_.processed + rows);
+  writes_draft_context_ = draft_context;
+}
+
+void SequenceProgress::commit(int64_t kept) {
   const int64_t position = written_.processed;
-  written_.end = std::max(written_.end, end);
   written_.processed = position + kept;
   const int64_t first = std::max(position, draft_context_start_);
-  if (!draft_context) {
+  if (!writes_draft_context_) {
     draft_context_from_ = written_.processed;
   } else if (first > position || draft_context_from_ > position) {
     draft_context_from_ = std::min(first, written_.processed);  // what came before ends in a gap

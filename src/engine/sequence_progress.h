@@ -12,8 +12,11 @@ class SequenceProgress {
  public:
   // Goes on at `written.processed`; `rule` holds until the next start.
   void start(const Model& model, const WrittenRows& written, int64_t draft_context_from, const RowRule& rule);
-  // A step has stored the rows of [processed, end), with or without their draft context; `kept` of them count.
-  void commit(int64_t end, int64_t kept, bool draft_context);
+  // A step stores this many rows, with or without their draft context.  One that is never committed counts as rolled
+  // back.
+  void write(int64_t rows, bool draft_context);
+  // The step has run: its first `kept` rows count.
+  void commit(int64_t kept);
 
   int64_t processed() const { return written_.processed; }
   const WrittenRows& written() const { return written_; }
@@ -25,7 +28,8 @@ class SequenceProgress {
   WrittenRows written_;
   RowRule rule_;
   int64_t draft_context_from_ = 0;
-  int64_t draft_context_start_ = 0;  // of the rule
+  int64_t draft_context_start_ = 0;    // of the rule
+  bool writes_draft_context_ = false;  // the step under way
 };
 
 }  // namespace deepinfer
