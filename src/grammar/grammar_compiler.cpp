@@ -7,12 +7,20 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
 #include "grammar/compiled_grammar_state.h"
 #include "grammar/spec_key.h"
 #include "grammar/work_budget.h"
+
+// See third_party/README.md, change 4.
+extern const unsigned long long deepinfer_xgrammar_seed;
+const unsigned long long deepinfer_xgrammar_seed = [] {
+  std::random_device device;
+  return static_cast<unsigned long long>(device()) << 32 | device();
+}();
 
 namespace xgrammar {
 
@@ -112,7 +120,7 @@ struct GrammarCompiler::State {
   State(GrammarVocabulary vocabulary, const GrammarCompilerOptions& options)
       : options(options),
         tokens(vocabulary.tokens, xgrammar::VocabType::RAW, std::nullopt, std::vector<int32_t>()),
-        compiler(tokens, 1, false) {}
+        compiler(tokens, 1, true, 3 * options.shared_bytes) {}  // a third is for what rules share
 
   struct Cached {
     std::string key;
@@ -126,7 +134,7 @@ struct GrammarCompiler::State {
 
   const GrammarCompilerOptions options;
   const xgrammar::TokenizerInfo tokens;
-  xgrammar::GrammarCompiler compiler;  // without a cache it has no state of its own, so threads share it
+  xgrammar::GrammarCompiler compiler;  // its one store has its own mutex, so threads share it
 
   mutable std::mutex mutex;
   std::condition_variable more;

@@ -29,8 +29,9 @@ struct GrammarLimits {
 
 struct GrammarCompilerOptions {
   int threads = 2;
-  size_t waiting = 1024;                     // compilations that may wait; more are refused
-  int64_t cache_bytes = int64_t{512} << 20;  // least recently used grammars go first; never on disk
+  size_t waiting = 1024;                      // compilations that may wait; more are refused
+  int64_t cache_bytes = int64_t{512} << 20;   // least recently used grammars go first; never on disk
+  int64_t shared_bytes = int64_t{256} << 20;  // of masks that grammars with equal rules share, besides
   GrammarLimits limits;
 };
 

@@ -26,7 +26,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"text", {"base"}},
     {"grammar", {"base"}},
     {"scheduling", {"base"}},
-    {"engine", {"models", "text", "scheduling", "ops", "tensor", "base"}},
+    {"engine", {"models", "text", "grammar", "scheduling", "ops", "tensor", "base"}},
 };
 
 struct Include {

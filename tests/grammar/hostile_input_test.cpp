@@ -122,13 +122,13 @@ TEST_F(HostileInput, OddGrammarsWork) {
 
 TEST_F(HostileInput, ManyRulesAndAlternatives) {
   std::string chain = "root ::= r0\n";
-  for (int i = 0; i < 9000; ++i)
+  for (int i = 0; i < 2000; ++i)
     chain.append("r").append(std::to_string(i)).append(" ::= r").append(std::to_string(i + 1)).append("\n");
-  chain += "r9000 ::= \"x\"\n";
+  chain += "r2000 ::= \"x\"\n";
   const Status deep = compile(Kind::kEbnf, chain);
   EXPECT_TRUE(deep.ok() || deep.code() == StatusCode::kResourceExhausted) << deep.to_string();
   std::string wide = "root ::= \"a0\"";
-  for (int i = 1; i < 20'000; ++i) wide.append(" | \"a").append(std::to_string(i)).append("\"");
+  for (int i = 1; i < 4000; ++i) wide.append(" | \"a").append(std::to_string(i)).append("\"");
   const Status many = compile(Kind::kEbnf, wide);
   EXPECT_TRUE(many.ok() || many.code() == StatusCode::kResourceExhausted) << many.to_string();
 }

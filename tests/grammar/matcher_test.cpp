@@ -178,5 +178,63 @@ TEST_F(Matcher, MasksAndAcceptanceAgreeOnRandomWalks) {
   }
 }
 
+// What was compiled before, and is shared by rules, changes no mask.
+TEST_F(Matcher, MasksDoNotDependOnOtherGrammars) {
+  const char* const kSchemas[] = {
+      R"({"type":"string","maxLength":20})",
+      R"({"type":"object","properties":{"a":{"type":"string","maxLength":9},"b":{"type":"string"}},"required":["a"]})",
+      R"({"type":"array","items":{"type":"string","maxLength":9}})",
+      R"({"type":"object","additionalProperties":{"type":"string","maxLength":20}})",
+      R"({"type":"array","items":{"type":["string","integer"]}})",
+  };
+  const char* const kTexts[] = {R"("hello world)", R"({"a":"red green","b":"x"})", R"(["alpha","beta"])",
+                                R"({"key":"value"})", R"(["a",12])"};
+  auto shared = GrammarCompiler::create(tiny_vocabulary()).value();
+  for (const char* schema : kSchemas)
+    ASSERT_TRUE(shared->compile(spec_of(Kind::kJsonSchema, schema, false)).wait().ok());
+  for (size_t i = 0; i < std::size(kSchemas); ++i) {
+    const GrammarSpec spec = spec_of(Kind::kJsonSchema, kSchemas[i]);
+    auto fresh = GrammarCompiler::create(tiny_vocabulary()).value();
+    GrammarMatcher a =
+        GrammarMatcher::create(shared->compile(spec).wait().value(), spec, std::span(&kTinyStop, 1)).value();
+    GrammarMatcher b =
+        GrammarMatcher::create(fresh->compile(spec).wait().value(), spec, std::span(&kTinyStop, 1)).value();
+    std::vector<int32_t> tokens;
+    ASSERT_TRUE(tiny_tokenizer().encode(kTexts[i], tokens).ok());
+    for (const int32_t token : tokens) {
+      std::vector<uint32_t> mask_a(a.mask_words()), mask_b(b.mask_words());
+      ASSERT_TRUE(a.fill_mask(mask_a).ok());
+      ASSERT_TRUE(b.fill_mask(mask_b).ok());
+      ASSERT_EQ(mask_a, mask_b) << kSchemas[i];
+      ASSERT_TRUE(a.accept(token)) << kTexts[i];
+      ASSERT_TRUE(b.accept(token));
+    }
+  }
+}
+
+// Runs of characters at and around the lengths where they are made in different ways.
+TEST_F(Matcher, CountsAreExact) {
+  for (const auto& [least, most] : std::vector<std::pair<int, int>>{
+           {0, 3}, {5, 5}, {0, 64}, {3, 65}, {0, 100}, {40, 90}, {70, 70}, {33, -1}, {70, -1}}) {
+    const std::string bounds = std::to_string(least) + (most < 0 ? "," : "," + std::to_string(most));
+    std::string schema = R"({"type":"string","minLength":)" + std::to_string(least);
+    if (most >= 0) schema.append(",\"maxLength\":").append(std::to_string(most));
+    schema += "}";
+    for (const GrammarSpec& spec :
+         {spec_of(Kind::kRegex, "x{" + bounds + "}"), spec_of(Kind::kRegex, "(xy|z){" + bounds + "}"),
+          spec_of(Kind::kEbnf, "root ::= [a-z]{" + bounds + "}"), spec_of(Kind::kJsonSchema, schema)}) {
+      const Result<SharedGrammar> grammar = compiler_->compile(spec).wait();
+      ASSERT_TRUE(grammar.ok()) << spec.text << grammar.status().to_string();
+      for (int length = 0; length < 110; ++length) {
+        std::string text;
+        for (int i = 0; i < length; ++i) text += spec.text[0] != '(' ? "x" : i % 3 == 0 ? "z" : "xy";
+        if (spec.kind == Kind::kJsonSchema) text.insert(0, 1, '"').push_back('"');
+        EXPECT_EQ(takes(grammar.value(), spec, text), length >= least && (most < 0 || length <= most))
+            << spec.text << " " << length;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace deepinfer

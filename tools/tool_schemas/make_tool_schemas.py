@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/data/grammar/tool_schemas.jsonl: parameter schemas of tools, with valid and invalid arguments.
 
-    pip install jsonschema==4.23.0; tools/tool_schemas/make_tool_schemas.py tests/data/grammar/tool_schemas.jsonl
+    pip install jsonschema==4.23.0 rfc3339-validator==0.1.4; tools/tool_schemas/make_tool_schemas.py tests/data/grammar/tool_schemas.jsonl
 
 Deterministic: the same file for the same versions of this program and of jsonschema, whose Draft 2020-12 validator says
 which arguments are valid.  A line: {"schema": ..., "valid": [arguments...], "invalid": [arguments...]}.

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace deepinfer {
 namespace {
 
 const CodepointSet kEscapedInJson{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+// Longer bounded runs are counted by the library, which takes one class of characters only: none that JSON must escape.
+constexpr int64_t kMostWrittenRun = 64;
 
 }  // namespace
 
@@ -40,36 +45,63 @@ Choices RegexRules::one_character(const CodepointSet& set) const {
   CodepointSet plain = set.minus(kEscapedInJson);
   if (!plain.empty()) choices.push_back({Term::one_of(std::move(plain))});
   const CodepointSet escaped = set.intersection(kEscapedInJson);
-  for (const CodepointRange& range : escaped.ranges())
-    for (uint32_t c = range.first; c <= range.last; ++c) choices.push_back({Term::literal(json_spelling(c))});
+  CodepointSet short_forms;           // behind the backslash
+  std::array<CodepointSet, 2> codes;  // last digit of \u000x and \u001x
+  for (const CodepointRange& range : escaped.ranges()) {
+    for (uint32_t c = range.first; c <= range.last; ++c) {
+      const std::string text = json_spelling(c);
+      const auto last = static_cast<uint8_t>(text.back());
+      (text.size() == 2 ? short_forms : codes[c / 16]).add(last, last);
+    }
+  }
+  if (!short_forms.empty()) choices.push_back({Term::literal("\\"), Term::one_of(std::move(short_forms))});
+  for (int digit = 0; digit < 2; ++digit)
+    if (!codes[static_cast<size_t>(digit)].empty())
+      choices.push_back(
+          {Term::literal(digit == 0 ? "\\u000" : "\\u001"), Term::one_of(codes[static_cast<size_t>(digit)])});
   return choices;
 }
 
 Sequence RegexRules::characters(const CodepointSet& set, int64_t least, int64_t most) {
   if (spelling_ == CharacterSpelling::kPlain || set.intersection(kEscapedInJson).empty())
     return {Term::one_of(set, least, most)};
-  Sequence sequence;
+  return run(set, least, most, "");
+}
+
+// The matcher decides most tokens when a grammar is compiled, rule by rule, and the others at each step: those that
+// leave their rule.  So a run of characters is one rule that goes on in itself, never a rule a character, and what
+// closes it belongs to it.
+Sequence RegexRules::run(const CodepointSet& set, int64_t least, int64_t most, const std::string& closing) {
+  if (std::max(least, most) > kMostWrittenRun) {
+    const CodepointSet plain = spelling_ == CharacterSpelling::kPlain ? set : set.minus(kEscapedInJson);
+    return {Term::one_of(plain, least, most), Term::literal(closing)};
+  }
+  const Sequence end = closing.empty() ? Sequence() : Sequence{Term::literal(closing)};
+  const auto followed_by = [&](int rule) {
+    Choices choices = one_character(set);
+    for (Sequence& choice : choices) choice.push_back(Term::of_rule(rule));
+    return choices;
+  };
+  int rest = -1;  // what follows `least` characters
   if (most < 0) {
-    // One rule that goes round by itself is a plain automaton for the matcher.
-    auto [star, fresh] = star_rules_.try_emplace(set, -1);
+    auto [star, fresh] = star_rules_.try_emplace({set, closing}, -1);
     if (fresh) {
       star->second = rules_.add();
-      Choices choices{{}};
-      for (Sequence& choice : one_character(set)) {
-        choice.push_back(Term::of_rule(star->second));
-        choices.push_back(std::move(choice));
-      }
+      Choices choices = followed_by(star->second);
+      choices.insert(choices.begin(), end);
       rules_.set(star->second, std::move(choices));
     }
-    most = least;
-    sequence.push_back(Term::of_rule(star->second));
+    rest = star->second;
+  } else {
+    rest = rules_.add({end});
+    for (int64_t i = least; i < most; ++i) {
+      Choices choices = followed_by(rest);
+      choices.insert(choices.begin(), end);
+      rest = rules_.add(std::move(choices));
+    }
   }
-  if (most > 0) {
-    auto [one, fresh] = character_rules_.try_emplace(set, -1);
-    if (fresh) one->second = rules_.add(one_character(set));
-    sequence.insert(sequence.begin(), Term::of_rule(one->second, least, most));
-  }
-  return sequence;
+  for (int64_t i = 0; i < least; ++i) rest = rules_.add(followed_by(rest));
+  return {Term::of_rule(rest)};
 }
 
 Sequence RegexRules::whole(const Regex& regex) {

@@ -168,15 +168,15 @@ Sequence SchemaRules::key_other_than(const std::vector<std::string>& names) {
     }
     at->is_name = true;
   }
-  const auto any = json_text_.characters(CodepointSet::all(), 0, -1);
-  const int rest = rules_.add({any});
+  // The closing quote belongs to the rules: see RegexRules::run.
+  const Sequence rest = json_text_.run(CodepointSet::all(), 0, -1, "\"");
   const int start = rules_.add();
   std::vector<std::pair<const NameTrie*, int>> due{{&root, start}};
   while (!due.empty()) {
     const auto [node, rule] = due.back();
     due.pop_back();
     Choices choices;
-    if (!node->is_name) choices.push_back({});
+    if (!node->is_name) choices.push_back({Term::literal("\"")});
     CodepointSet followed;
     for (const auto& [character, next] : node->next) {
       followed.add(character, character);
@@ -184,9 +184,10 @@ Sequence SchemaRules::key_other_than(const std::vector<std::string>& names) {
       choices.push_back({Term::literal(json_spelling(character)), Term::of_rule(deeper)});
       due.emplace_back(next.get(), deeper);
     }
-    Sequence other = json_text_.characters(followed.complement(), 1, 1);
-    other.push_back(Term::of_rule(rest));
-    choices.push_back(std::move(other));
+    for (Sequence& other : json_text_.one_character(followed.complement())) {
+      other.insert(other.end(), rest.begin(), rest.end());
+      choices.push_back(std::move(other));
+    }
     rules_.set(rule, std::move(choices));
   }
   // The trie is taken apart without recursion: names may be long.
@@ -197,7 +198,7 @@ Sequence SchemaRules::key_other_than(const std::vector<std::string>& names) {
     parts.pop_back();
     for (auto& [character, next] : part->next) parts.push_back(std::move(next));
   }
-  return {Term::literal("\""), Term::of_rule(start), Term::literal("\"")};
+  return {Term::literal("\""), Term::of_rule(start)};
 }
 
 Result<Sequence> SchemaRules::other_pair(const ExpandedNode& expanded, const ObjectProperties& properties) {
@@ -216,9 +217,8 @@ Result<Sequence> SchemaRules::other_pair(const ExpandedNode& expanded, const Obj
     if ((facts.types & kStringType) == 0) return Sequence{Term::one_of(CodepointSet())};
     if (facts.constant != nullptr || facts.enumeration != nullptr)
       return graph_.refused(owner, "enum and const in propertyNames are not supported; list the properties");
-    DI_ASSIGN_OR_RETURN(pair, string_content(names, facts, json_text_, {}));
+    DI_ASSIGN_OR_RETURN(pair, string_content(names, facts, json_text_, {}, "\""));
     pair.insert(pair.begin(), Term::literal("\""));
-    pair.push_back(Term::literal("\""));
   } else {
     std::vector<std::string> names;
     for (const ObjectProperty& property : properties.listed) names.push_back(property.name);

@@ -53,9 +53,9 @@ class SchemaRules {
   Status write_alternatives(int rule, const ExpandedNode& expanded);
   Result<Choices> enumerated(const SchemaNode& node, const SchemaFacts& facts);
   Result<Choices> strings(const ExpandedNode& expanded, const SchemaFacts& facts);
-  // Of a string with constraints, without quotes.  No character of `without` is used.
+  // Of a string with constraints, with `closing` behind it.  No character of `without` is used.
   Result<Sequence> string_content(const ExpandedNode& expanded, const SchemaFacts& facts, RegexRules& spelled,
-                                  const CodepointSet& without);
+                                  const CodepointSet& without, const std::string& closing);
   Result<Choices> numbers_of(const ExpandedNode& expanded, const SchemaFacts& facts);
   Result<Choices> arrays(const ExpandedNode& expanded, const SchemaFacts& facts);
   Result<Choices> objects(const ExpandedNode& expanded, const SchemaFacts& facts);

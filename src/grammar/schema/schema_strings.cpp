@@ -52,7 +52,8 @@ int SchemaRules::any_string() {
 }
 
 Result<Sequence> SchemaRules::string_content(const ExpandedNode& expanded, const SchemaFacts& facts,
-                                             RegexRules& spelled, const CodepointSet& without) {
+                                             RegexRules& spelled, const CodepointSet& without,
+                                             const std::string& closing) {
   const JsonDocument* owner = owner_of(expanded);
   std::vector<std::string> expressions = facts.patterns;
   if (facts.formats.size() > 1) return graph_.refused(owner, "more than one format is not supported");
@@ -76,13 +77,12 @@ Result<Sequence> SchemaRules::string_content(const ExpandedNode& expanded, const
   if (!regex) {
     if (facts.most_length > kMostLength)
       return graph_.refused(owner, fmt::format("maxLength above {} is not supported", kMostLength));
-    return spelled.characters(CodepointSet::all().minus(without), facts.least_length, facts.most_length);
+    return spelled.run(CodepointSet::all().minus(without), facts.least_length, facts.most_length, closing);
   }
   remove_characters(*regex, without);
   const RegexLength length = regex_length(*regex);
   const bool long_enough = length.least >= facts.least_length;
   const bool short_enough = facts.most_length < 0 || (length.most >= 0 && length.most <= facts.most_length);
-  if (long_enough && short_enough) return spelled.whole(*regex);
   if (const Regex::Node* repeat = single_repeat(*regex)) {
     const int64_t least = std::max(repeat->least, facts.least_length);
     const int64_t most = repeat->most < 0        ? facts.most_length
@@ -91,7 +91,12 @@ Result<Sequence> SchemaRules::string_content(const ExpandedNode& expanded, const
     if (most >= 0 && most < least) return Sequence{Term::one_of(CodepointSet())};
     if (most > kMostLength)
       return graph_.refused(owner, fmt::format("maxLength above {} is not supported", kMostLength));
-    return spelled.characters(regex->nodes[static_cast<size_t>(repeat->children[0])].set, least, most);
+    return spelled.run(regex->nodes[static_cast<size_t>(repeat->children[0])].set, least, most, closing);
+  }
+  if (long_enough && short_enough) {
+    Sequence content = spelled.whole(*regex);
+    content.push_back(Term::literal(closing));
+    return content;
   }
   return graph_.refused(
       owner, fmt::format("{} together with {} is supported where the expression is one repeated class "
@@ -102,9 +107,8 @@ Result<Sequence> SchemaRules::string_content(const ExpandedNode& expanded, const
 Result<Choices> SchemaRules::strings(const ExpandedNode& expanded, const SchemaFacts& facts) {
   const bool free = facts.patterns.empty() && facts.formats.empty() && facts.least_length == 0 && facts.most_length < 0;
   if (free) return Choices{{Term::of_rule(any_string())}};
-  DI_ASSIGN_OR_RETURN(Sequence content, string_content(expanded, facts, json_text_, {}));
+  DI_ASSIGN_OR_RETURN(Sequence content, string_content(expanded, facts, json_text_, {}, "\""));
   content.insert(content.begin(), Term::literal("\""));
-  content.push_back(Term::literal("\""));
   return Choices{std::move(content)};
 }
 
@@ -146,7 +150,7 @@ Result<std::optional<Sequence>> SchemaRules::plain_string(const SchemaNode& node
     for (const uint32_t codepoint : codepoints) rarest = std::max(rarest, codepoint);
     without.add(rarest, rarest);
   }
-  DI_ASSIGN_OR_RETURN(Sequence content, string_content(expanded, facts, plain_text_, without));
+  DI_ASSIGN_OR_RETURN(Sequence content, string_content(expanded, facts, plain_text_, without, ""));
   return std::optional<Sequence>(std::move(content));
 }
 
