@@ -216,13 +216,16 @@ TEST_F(Matcher, MasksDoNotDependOnOtherGrammars) {
 TEST_F(Matcher, CountsAreExact) {
   for (const auto& [least, most] : std::vector<std::pair<int, int>>{
            {0, 3}, {5, 5}, {0, 64}, {3, 65}, {0, 100}, {40, 90}, {70, 70}, {33, -1}, {70, -1}}) {
-    const std::string bounds = std::to_string(least) + (most < 0 ? "," : "," + std::to_string(most));
+    std::string bounds = std::to_string(least);
+    bounds.push_back(',');
+    if (most >= 0) bounds += std::to_string(most);
+    const auto counted = [&](std::string text) { return text.append("{").append(bounds).append("}"); };
     std::string schema = R"({"type":"string","minLength":)" + std::to_string(least);
     if (most >= 0) schema.append(",\"maxLength\":").append(std::to_string(most));
     schema += "}";
     for (const GrammarSpec& spec :
-         {spec_of(Kind::kRegex, "x{" + bounds + "}"), spec_of(Kind::kRegex, "(xy|z){" + bounds + "}"),
-          spec_of(Kind::kEbnf, "root ::= [a-z]{" + bounds + "}"), spec_of(Kind::kJsonSchema, schema)}) {
+         {spec_of(Kind::kRegex, counted("x")), spec_of(Kind::kRegex, counted("(xy|z)")),
+          spec_of(Kind::kEbnf, counted("root ::= [a-z]")), spec_of(Kind::kJsonSchema, schema)}) {
       const Result<SharedGrammar> grammar = compiler_->compile(spec).wait();
       ASSERT_TRUE(grammar.ok()) << spec.text << grammar.status().to_string();
       for (int length = 0; length < 110; ++length) {
