@@ -133,6 +133,16 @@ TEST_F(HostileInput, ManyRulesAndAlternatives) {
   EXPECT_TRUE(many.ok() || many.code() == StatusCode::kResourceExhausted) << many.to_string();
 }
 
+TEST_F(HostileInput, ExpressionsAreNotRunOnLongValues) {
+  std::string schema = R"({"enum":[")" + repeat("a", 20'000) + R"("],"pattern":"^(a|b)*$"})";
+  expect_refused(compile(Kind::kJsonSchema, schema), "so long a value beside such a pattern");
+  // Many short ones: within the time of the compilation.
+  schema = R"({"pattern":"^(a{1,9}|b)*c$","enum":["x")";
+  for (int i = 0; i < 9000; ++i) schema.append(",\"").append(repeat("a", 30)).append(std::to_string(i)).append("\"");
+  schema += "]}";
+  expect_refused(compile(Kind::kJsonSchema, schema), "");
+}
+
 TEST_F(HostileInput, TowersOfAlternativesEndWithinTheBudget) {
   std::string schema = R"({"type":"string","maxLength":3})";
   for (int level = 0; level < 14; ++level)

@@ -3,13 +3,20 @@
 
 #include "grammar/schema/schema_rules.h"
 #include "grammar/schema/string_formats.h"
+#include "grammar/work_budget.h"
 
 namespace deepinfer {
 namespace {
 
 // Depth of values is bounded by the reader of documents; only schemas that refer to themselves without end reach this.
 constexpr int kMostDepth = 200;
-constexpr size_t kMostPatternText = 1000;
+// Nodes of an expression times the cube of a text's length: some tenths of a second.
+constexpr double kMostPatternWork = 2e8;
+
+bool too_long(const Regex& regex, size_t characters) {
+  const auto length = static_cast<double>(characters + 1);
+  return static_cast<double>(regex.nodes.size()) * length * length * length > kMostPatternWork;
+}
 
 bool equal(const JsonDocument& a, const JsonDocument& b) {
   if (a.is_number() && b.is_number()) {
@@ -32,6 +39,7 @@ bool equal(const JsonDocument& a, const JsonDocument& b) {
 }  // namespace
 
 Result<bool> SchemaRules::matches(const JsonDocument& value, const SchemaNode& node, int depth) {
+  WorkBudget::check();
   if (depth > kMostDepth)
     return graph_.refused(node.empty() ? nullptr : node[0].schema, "a schema that refers to itself without end");
   DI_ASSIGN_OR_RETURN(const ExpandedNode expanded, graph_.expand(node));
@@ -81,10 +89,9 @@ Result<bool> SchemaRules::matches_facts(const JsonDocument& value, const Expande
       expressions.emplace_back(std::string(*pattern), RegexUse::kWhole);
     }
     for (const auto& [expression, use] : expressions) {
-      if (characters.size() > kMostPatternText)
-        return graph_.refused(expanded.parts[0].schema,
-                              "a value of more than 1000 characters beside a pattern is not supported");
       DI_ASSIGN_OR_RETURN(const Regex regex, parse_regex(expression, use));
+      if (too_long(regex, characters.size()))
+        return graph_.refused(expanded.parts[0].schema, "so long a value beside such a pattern is not supported");
       if (!matches_regex(regex, characters)) return false;
     }
   } else if (value.is_array()) {
@@ -130,10 +137,10 @@ Result<bool> SchemaRules::matches_facts(const JsonDocument& value, const Expande
         if (patterns != schema.end()) {
           std::vector<uint32_t> characters;
           read_utf8(name, characters);
-          if (characters.size() > kMostPatternText)
-            return graph_.refused(&schema, "a name of more than 1000 characters beside a pattern");
           for (const auto& [pattern, sub] : patterns->items()) {
             DI_ASSIGN_OR_RETURN(const Regex regex, parse_regex(pattern, RegexUse::kSearch));
+            if (too_long(regex, characters.size()))
+              return graph_.refused(&schema, "so long a name beside such a pattern is not supported");
             if (matches_regex(regex, characters)) mine.push_back({&sub});
           }
         }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "grammar/schema/schema_rules.h"
+#include "grammar/work_budget.h"
 
 namespace deepinfer {
 namespace {
@@ -50,6 +51,8 @@ Result<ObjectProperties> SchemaRules::list_properties(const ExpandedNode& expand
         if (!regex.ok())
           return Status(regex.status().code(),
                         graph_.place(&schema) + "patternProperties: " + regex.status().message());
+        if (regex.value().nodes.size() > 200)
+          return graph_.refused(&schema, "so long an expression in patternProperties is not supported");
         patterned.push_back({&schema, pattern, &value, std::move(regex).value()});
       }
     }
@@ -66,10 +69,11 @@ Result<ObjectProperties> SchemaRules::list_properties(const ExpandedNode& expand
   const bool closed = strict && lists && !explicit_others;
   std::vector<bool> pattern_used(patterned.size(), false);
   for (ObjectProperty& property : found.listed) {
+    WorkBudget::check();
     property.required = std::find(facts.required.begin(), facts.required.end(), property.name) != facts.required.end();
     std::vector<uint32_t> characters;
-    if (!patterned.empty() && property.name.size() > 1000)
-      return graph_.refused(owner, "patternProperties beside names of more than 1000 bytes is not supported");
+    if (!patterned.empty() && property.name.size() > 100)
+      return graph_.refused(owner, "patternProperties beside names of more than 100 bytes is not supported");
     read_utf8(property.name, characters);
     for (const SchemaPart& part : expanded.parts) {
       const JsonDocument& schema = *part.schema;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "grammar/work_budget.h"
+
 namespace deepinfer {
 namespace {
 
@@ -81,6 +83,7 @@ int SchemaRules::value(const SchemaNode& node) {
 
 Status SchemaRules::finish() {
   while (!due_.empty()) {
+    WorkBudget::check();
     const auto [rule, node] = std::move(due_.front());
     due_.pop_front();
     DI_RETURN_IF_ERROR(write(rule, node));
@@ -196,6 +199,7 @@ Result<Choices> SchemaRules::numbers_of(const ExpandedNode& expanded, const Sche
 }
 
 Result<bool> SchemaRules::disjoint(const SchemaNode& a, const SchemaNode& b, int depth) {
+  WorkBudget::check();
   if (depth > 6) return false;
   DI_ASSIGN_OR_RETURN(const ExpandedNode expanded_a, graph_.expand(a));
   DI_ASSIGN_OR_RETURN(const ExpandedNode expanded_b, graph_.expand(b));

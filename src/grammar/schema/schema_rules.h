@@ -45,7 +45,7 @@ class SchemaRules {
   // When the node's values are strings, and nothing but: the string itself, without quotes, in plain spelling, where it
   // holds none of `stops`.  None when it may have another type.
   Result<std::optional<Sequence>> plain_string(const SchemaNode& node, const std::vector<std::string>& stops);
-  // Writes all rules that are still due.
+  // Writes all rules that are still due.  Like the others it stops where a WorkBudget of this thread says so.
   Status finish();
 
  private:
