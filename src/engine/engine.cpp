@@ -16,9 +16,11 @@
 #include "base/out_of_memory.h"
 #include "engine/blocking_queue.h"
 #include "engine/engine_setup.h"
+#include "engine/model_tokens.h"
 #include "engine/request_check.h"
 #include "engine/request_ledger.h"
 #include "engine/step_executor.h"
+#include "grammar/grammar_compiler.h"
 
 namespace deepinfer {
 namespace {
@@ -30,6 +32,9 @@ struct Submission {
   std::unique_ptr<RunningSequence> sequence;
   RequestCallback on_update;
   Time at{0};
+  // A request with a grammar becomes a sequence when the grammar has been compiled.
+  EngineRequest wanted;
+  GrammarTicket grammar;
 };
 
 // One plan on its way to the executor and back.
@@ -101,6 +106,8 @@ class ThreadedEngine final : public Engine {
 
   Time now() const { return Clock::now() - start_; }
   Result<RequestId> accept(EngineRequest request, RequestCallback on_update);
+  // Made when the first request needs it.
+  Result<GrammarCompiler*> grammar_compiler();
 
   // One thread each.
   void plan();
@@ -110,6 +117,9 @@ class ThreadedEngine final : public Engine {
   // Of the planner.
   bool wait_for_work(Inbox& inbox);  // whether the engine is closing
   void take(Inbox& inbox, DeliveryBatch& batch);
+  void schedule(Submission submission, DeliveryBatch& batch);
+  void cancel_known(RequestId id, DeliveryBatch& batch);
+  void take_compiled(DeliveryBatch& batch);
   void forget_ended();
   bool start_step();
 
@@ -125,8 +135,12 @@ class ThreadedEngine final : public Engine {
   int64_t undelivered_ = 0;  // accepted requests whose last update was not delivered
   EngineStats stats_;
 
+  std::mutex grammar_mutex_;
+  std::unique_ptr<GrammarCompiler> grammar_compiler_;
+
   // Planner only.
   RequestLedger ledger_;
+  std::vector<Submission> compiling_;                        // wait for their grammars
   std::vector<std::unique_ptr<RunningSequence>> additions_;  // not yet handed to the executor
   std::vector<RequestId> removals_;
   std::vector<StepSlot*> free_slots_;
@@ -147,26 +161,33 @@ Result<RequestId> ThreadedEngine::submit(EngineRequest request, RequestCallback 
 Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback on_update) {
   const ModelInfo& model = setup_.model->info();
   DI_RETURN_IF_ERROR(check_request(request.prompt, request.params, model, max_context()));
-  if (request.timeout.count() < 0)
-    return invalid_argument("timeout is negative; allowed: 0 (none) or more milliseconds");
+  DI_RETURN_IF_ERROR(check_rules(request, model));
   const int64_t room = max_context() - static_cast<int64_t>(request.prompt.size());
   GenerationParams& params = request.params;
   params.max_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
+  if (params.draft_tokens < 0) params.draft_tokens = model.draft_tokens;
 
   Submission submission;
   submission.at = now();
   Request& r = submission.request;
   r.id = next_id_.fetch_add(1, std::memory_order_relaxed);
   r.max_tokens = params.max_tokens;
-  r.drafts = params.draft_tokens < 0 ? model.draft_tokens : params.draft_tokens;
+  r.drafts = params.draft_tokens;
   r.priority = request.priority;
   if (request.timeout.count() > 0) r.deadline = submission.at + request.timeout;
   r.salt = request.cache_salt;
   r.reuse_prefix = r.publish_prefix = setup_.options.prefix_cache && request.use_prefix_cache;
+  if (request.prompt_logprobs >= 0) r.logits_from = 0;
   r.prompt = request.prompt;
   const RequestId id = r.id;
-  submission.sequence = std::make_unique<RunningSequence>(id, std::move(request.prompt), std::move(params), r.drafts);
   submission.on_update = std::move(on_update);
+  if (request.grammar) {
+    DI_ASSIGN_OR_RETURN(GrammarCompiler * compiler, grammar_compiler());
+    submission.grammar = compiler->compile(*request.grammar);
+    submission.wanted = std::move(request);
+  } else {
+    submission.sequence = std::make_unique<RunningSequence>(id, std::move(request), model.vocabulary, std::nullopt);
+  }
   {
     const std::lock_guard lock(mutex_);
     if (closing_) return Status(StatusCode::kCancelled, "the engine is closing");
@@ -186,7 +207,7 @@ void ThreadedEngine::plan() {
     DeliveryBatch batch;
     take(inbox, batch);
     if (closing) {
-      for (const RequestId id : ledger_.unfinished()) scheduler.cancel(id);
+      for (const RequestId id : ledger_.unfinished()) cancel_known(id, batch);
     }
     forget_ended();
     while (start_step()) {
@@ -202,14 +223,17 @@ void ThreadedEngine::plan() {
       stats_ = counted_;
     }
     if (scheduler.idle()) scheduler.check_integrity();
-    if (closing && scheduler.idle()) return;
+    if (closing && scheduler.idle() && compiling_.empty()) return;
   }
 }
 
 bool ThreadedEngine::wait_for_work(Inbox& inbox) {
   std::unique_lock lock(mutex_);
   const auto ready = [this] { return closing_ || !inbox_.empty(); };
-  const Time deadline = setup_.scheduler->next_deadline();
+  // A compiler does not call back: while a grammar is made one looks again soon.
+  constexpr Time kGrammarPoll = std::chrono::milliseconds(1);
+  Time deadline = setup_.scheduler->next_deadline();
+  if (!compiling_.empty()) deadline = std::min(deadline, now() + kGrammarPoll);
   if (deadline == kNever) {
     work_.wait(lock, ready);
   } else {
@@ -222,15 +246,15 @@ bool ThreadedEngine::wait_for_work(Inbox& inbox) {
 void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
   Scheduler& scheduler = *setup_.scheduler;
   for (Submission& submission : inbox.submissions) {
-    const RequestId id = submission.request.id;
-    ledger_.add(id, std::move(submission.on_update), submission.at);
-    if (const Status status = scheduler.submit(std::move(submission.request)); status.ok()) {
-      additions_.push_back(std::move(submission.sequence));
+    ledger_.add(submission.request.id, std::move(submission.on_update), submission.at);
+    if (submission.sequence) {
+      schedule(std::move(submission), batch);
     } else {
-      ledger_.refuse(id, status, now(), batch);
+      compiling_.push_back(std::move(submission));
     }
   }
-  for (const RequestId id : inbox.cancellations) scheduler.cancel(id);
+  for (const RequestId id : inbox.cancellations) cancel_known(id, batch);
+  take_compiled(batch);
   for (StepSlot* slot : inbox.outcomes) {
     const StepOutcome& outcome = slot->outcome;
     scheduler.advance(outcome.result);
@@ -243,6 +267,67 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
     ledger_.report(slot->outcome, now(), batch);
     free_slots_.push_back(slot);
   }
+}
+
+void ThreadedEngine::schedule(Submission submission, DeliveryBatch& batch) {
+  const RequestId id = submission.request.id;
+  if (const Status status = setup_.scheduler->submit(std::move(submission.request)); status.ok()) {
+    additions_.push_back(std::move(submission.sequence));
+  } else {
+    ledger_.end_unplanned(id, EndReason::kError, status, now(), batch);
+  }
+}
+
+void ThreadedEngine::cancel_known(RequestId id, DeliveryBatch& batch) {
+  const auto compiling = std::find_if(compiling_.begin(), compiling_.end(),
+                                      [&](const Submission& submission) { return submission.request.id == id; });
+  if (compiling == compiling_.end()) {
+    setup_.scheduler->cancel(id);
+    return;
+  }
+  compiling_.erase(compiling);
+  ledger_.end_unplanned(id, EndReason::kCancelled, {}, now(), batch);
+}
+
+void ThreadedEngine::take_compiled(DeliveryBatch& batch) {
+  for (size_t i = 0; i < compiling_.size();) {
+    Submission& submission = compiling_[i];
+    const RequestId id = submission.request.id;
+    if (now() >= submission.request.deadline) {
+      ledger_.end_unplanned(id, EndReason::kDeadline, {}, now(), batch);
+    } else if (!submission.grammar.ready()) {
+      ++i;
+      continue;
+    } else {
+      const auto matcher = [&]() -> Result<GrammarMatcher> {
+        DI_ASSIGN_OR_RETURN(SharedGrammar grammar, submission.grammar.result());
+        return GrammarMatcher::create(std::move(grammar), *submission.wanted.grammar,
+                                      submission.wanted.params.stop_tokens);
+      };
+      if (auto made = matcher(); made.ok()) {
+        submission.sequence =
+            std::make_unique<RunningSequence>(id, std::move(submission.wanted), vocabulary(), std::move(made).value());
+        schedule(std::move(submission), batch);
+      } else {
+        ledger_.end_unplanned(id, EndReason::kError, made.status().with_context("grammar"), now(), batch);
+      }
+    }
+    compiling_.erase(compiling_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+Result<GrammarCompiler*> ThreadedEngine::grammar_compiler() {
+  const std::lock_guard lock(grammar_mutex_);
+  if (!grammar_compiler_) {
+    DI_ASSIGN_OR_RETURN(const std::vector<TokenSpelling> tokens, load_model_tokens(setup_.options.model));
+    GrammarVocabulary vocabulary;
+    vocabulary.tokens.resize(static_cast<size_t>(this->vocabulary()));
+    for (size_t i = 0; i < std::min(tokens.size(), vocabulary.tokens.size()); ++i) {
+      if (!tokens[i].added) vocabulary.tokens[i] = tokens[i].bytes;
+    }
+    DI_ASSIGN_OR_RETURN(grammar_compiler_, GrammarCompiler::create(std::move(vocabulary)));
+  }
+  return grammar_compiler_.get();
 }
 
 // Requests that ended before any plan named them never reach the executor.
@@ -287,6 +372,7 @@ void ThreadedEngine::deliver() {
       update.id = item.id;
       update.tokens = std::span<const GeneratedToken>(batch->tokens)
                           .subspan(static_cast<size_t>(item.first_token), static_cast<size_t>(item.tokens));
+      update.prompt_logprobs = item.prompt_logprobs;
       update.end = item.end.get();
       (*item.on_update)(update);
       if (item.end) ++ends;

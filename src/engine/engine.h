@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "base/status.h"
 #include "engine/generator.h"
 #include "engine/speculation/draft_planner.h"
+#include "grammar/grammar_spec.h"
 #include "ops/ops.h"
 #include "scheduling/request.h"
 #include "scheduling/scheduler.h"
@@ -42,7 +44,17 @@ struct EngineOptions {
 struct EngineRequest {
   std::vector<int32_t> prompt;
   GenerationParams params;
-  int32_t priority = 0;                  // the higher goes first
+  int64_t min_tokens = 0;                       // stop tokens cannot be drawn before so many tokens
+  std::vector<int32_t> allowed_tokens;          // nothing else is drawn; empty: everything may be
+  std::vector<std::vector<int32_t>> bad_words;  // sequences of tokens that never occur in the answer
+  // Teacher forcing: token i of the answer, whatever the logits say; -1 and past the end: drawn.  Its log-probability
+  // is reported as that of a drawn token, -infinity where filters or masks exclude it.
+  std::vector<int32_t> forced_tokens;
+  // The answer is derived from this grammar, which is compiled before the request is planned.
+  std::optional<GrammarSpec> grammar;
+  int32_t prompt_logprobs = -1;  // of the prompt's tokens but the first, as GenerationParams::logprobs
+  uint32_t choice = 0;           // of several answers to one prompt: each has its own noise (stream 256 * choice)
+  int32_t priority = 0;          // the higher goes first
   std::chrono::milliseconds timeout{0};  // from submission; 0: none
   uint64_t cache_salt = 0;               // prefixes are shared among requests with the same salt only
   bool use_prefix_cache = true;
@@ -66,7 +78,9 @@ struct RequestSummary {
 struct RequestUpdate {
   RequestId id = 0;
   std::span<const GeneratedToken> tokens;  // may be empty at the end
-  const RequestSummary* end = nullptr;     // not null exactly once, with the last update
+  // Of the prompt's tokens 1, 2, ..., with the first update, where they were asked for.
+  std::span<const GeneratedToken> prompt_logprobs;
+  const RequestSummary* end = nullptr;  // not null exactly once, with the last update
 };
 // Called on the output thread; must not throw and should not block: the other requests' updates wait behind it.
 using RequestCallback = std::function<void(const RequestUpdate&)>;

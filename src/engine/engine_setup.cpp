@@ -15,6 +15,7 @@ namespace deepinfer {
 namespace {
 
 constexpr int kPlansInFlight = 2;
+constexpr int64_t kPromptLogitRows = 64;  // of a step, for prompts that report on every token
 // Sequences that have ended keep their state slot until no plan uses it and their windows are saved.
 constexpr int kSlotsInTransit = 2 * kPlansInFlight;
 
@@ -40,6 +41,7 @@ StepLimits step_limits(const EngineOptions& o) {
   StepLimits limits;
   limits.rows = o.step_rows;
   limits.sequences = o.max_sequences + kSlotsInTransit;
+  limits.prompt_logit_rows = kPromptLogitRows;
   limits.max_context = o.max_context;
   // The windows at the last block boundary outlive the answer's last rows by a block, and by what plans in flight
   // write.
@@ -127,6 +129,7 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   config.step_rows = options.step_rows;
   config.max_sequences = options.max_sequences;
   config.plans_in_flight = kPlansInFlight;
+  config.prompt_logit_rows = kPromptLogitRows;
   config.decode_latency = options.decode_latency;
   DI_ASSIGN_OR_RETURN(setup.scheduler, Scheduler::create(config, *setup.rule));
 

@@ -24,4 +24,33 @@ Status check_request(std::span<const int32_t> prompt, const GenerationParams& pa
   return {};
 }
 
+Status check_rules(const EngineRequest& request, const ModelInfo& model) {
+  const auto token = [&](const char* field, int32_t id) -> Status {
+    if (id >= 0 && id < model.vocabulary) return {};
+    return invalid_argument(fmt::format("{} holds token {}; allowed: 0 to {}", field, id, model.vocabulary - 1));
+  };
+  for (const int32_t id : request.allowed_tokens) DI_RETURN_IF_ERROR(token("allowed_tokens", id));
+  for (const std::vector<int32_t>& word : request.bad_words) {
+    if (word.empty()) return invalid_argument("bad_words holds a sequence without tokens; allowed: one or more");
+    for (const int32_t id : word) DI_RETURN_IF_ERROR(token("bad_words", id));
+  }
+  for (const int32_t id : request.forced_tokens) {
+    if (id != -1) DI_RETURN_IF_ERROR(token("forced_tokens", id));
+  }
+  if (request.min_tokens < 0)
+    return invalid_argument(fmt::format("min_tokens is {}; allowed: 0 or more", request.min_tokens));
+  if (request.params.max_tokens > 0 && request.min_tokens > request.params.max_tokens)
+    return invalid_argument(
+        fmt::format("min_tokens is {}; allowed: up to max_tokens, {}", request.min_tokens, request.params.max_tokens));
+  if (request.prompt_logprobs < -1 || request.prompt_logprobs > model.vocabulary)
+    return invalid_argument(
+        fmt::format("prompt_logprobs is {}; allowed: -1 to {}", request.prompt_logprobs, model.vocabulary));
+  // A choice's stream is 256 * choice, a 32-bit number.
+  if (request.choice >= (1U << 24))
+    return invalid_argument(fmt::format("choice is {}; allowed: 0 to {}", request.choice, (1U << 24) - 1));
+  if (request.timeout.count() < 0)
+    return invalid_argument(fmt::format("timeout is {} ms; allowed: 0 (none) or more", request.timeout.count()));
+  return {};
+}
+
 }  // namespace deepinfer

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "engine/generator.h"
+#include "engine/engine.h"
 #include "models/model.h"
 
 namespace deepinfer {
@@ -14,5 +14,8 @@ namespace deepinfer {
 // for an answer in max_context tokens.
 Status check_request(std::span<const int32_t> prompt, const GenerationParams& params, const ModelInfo& model,
                      int64_t max_context);
+
+// The fields of EngineRequest beyond those.
+Status check_rules(const EngineRequest& request, const ModelInfo& model);
 
 }  // namespace deepinfer

@@ -48,6 +48,7 @@ void RequestLedger::report(StepOutcome& outcome, Time now, DeliveryBatch& batch)
     item.on_update = live.on_update.get();
     item.first_token = base + result.first_token;
     item.tokens = result.tokens;
+    item.prompt_logprobs = std::move(outcome.details[i].prompt_logprobs);
     batch.items.push_back(std::move(item));
   }
 }
@@ -63,10 +64,10 @@ void RequestLedger::end(const EndedRequest& ended, Time now, DeliveryBatch& batc
   finish(ended.id, found->second, ended.reason, now, batch);
 }
 
-void RequestLedger::refuse(RequestId id, Status why, Time now, DeliveryBatch& batch) {
+void RequestLedger::end_unplanned(RequestId id, EndReason reason, Status why, Time now, DeliveryBatch& batch) {
   Live& live = live_.at(id);
   live.summary.failure = std::move(why);
-  finish(id, live, EndReason::kError, now, batch);
+  finish(id, live, reason, now, batch);
 }
 
 void RequestLedger::finish(RequestId id, Live& live, EndReason reason, Time now, DeliveryBatch& batch) {

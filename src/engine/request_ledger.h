@@ -18,6 +18,7 @@ struct DeliveryBatch {
     RequestId id = 0;
     RequestCallback* on_update = nullptr;
     int64_t first_token = 0, tokens = 0;  // of `tokens`
+    std::vector<GeneratedToken> prompt_logprobs;
     std::unique_ptr<RequestSummary> end;
     std::unique_ptr<RequestCallback> released;  // with the end: on_update itself
   };
@@ -34,8 +35,8 @@ class RequestLedger {
   // Takes the tokens of an outcome (moved out of it).
   void report(StepOutcome& outcome, Time now, DeliveryBatch& batch);
   void end(const EndedRequest& ended, Time now, DeliveryBatch& batch);
-  // Ends a request that the scheduler did not accept.
-  void refuse(RequestId id, Status why, Time now, DeliveryBatch& batch);
+  // Ends a request that the scheduler does not know: why is ok unless the reason is kError.
+  void end_unplanned(RequestId id, EndReason reason, Status why, Time now, DeliveryBatch& batch);
 
   // Ended requests that no plan will name again, since the last call: the executor may forget them.
   void take_removals(std::vector<RequestId>& out);

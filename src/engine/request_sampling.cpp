@@ -1,8 +1,15 @@
 #include "engine/request_sampling.h"
 
+#include <utility>
+
 namespace deepinfer {
 
-RequestSampling::RequestSampling(const GenerationParams& params, std::span<const int32_t> prompt) : params_(params) {
+RequestSampling::RequestSampling(const EngineRequest& request, std::span<const int32_t> prompt, int32_t vocabulary,
+                                 std::optional<GrammarMatcher> grammar)
+    : request_(request),
+      params_(request.params),
+      prompt_tokens_(static_cast<int64_t>(prompt.size())),
+      rules_(request, vocabulary, std::move(grammar)) {
   if (penalized()) counts_.add_prompt(prompt);
 }
 
@@ -10,7 +17,7 @@ bool RequestSampling::penalized() const {
   return params_.repetition_penalty != 1 || params_.presence_penalty != 0 || params_.frequency_penalty != 0;
 }
 
-SamplingRow RequestSampling::row(int64_t position) const {
+SamplingRow RequestSampling::row(int64_t position, int64_t index) const {
   SamplingRow row;
   row.temperature = params_.temperature;
   row.top_p = params_.top_p;
@@ -21,6 +28,10 @@ SamplingRow RequestSampling::row(int64_t position) const {
   row.frequency_penalty = params_.frequency_penalty;
   row.seed = params_.seed;
   row.position = position;
+  row.stream = 256 * request_.choice;
+  const auto answer_index = static_cast<size_t>(position - prompt_tokens_);
+  if (answer_index < request_.forced_tokens.size()) row.forced = request_.forced_tokens[answer_index];
+  if (rules_.any()) row.allowed = rules_.mask(index);
   row.logit_bias = params_.logit_bias;
   row.counts = counts_.list();
   row.logprobs = params_.logprobs;
@@ -29,7 +40,7 @@ SamplingRow RequestSampling::row(int64_t position) const {
 }
 
 void RequestSampling::add_rows(int64_t position, std::span<const int32_t> drafts, std::vector<SamplingRow>& rows) {
-  rows.push_back(row(position));
+  rows.push_back(row(position, 0));
   if (penalized()) {
     with_drafts_.clear();
     with_drafts_.reserve(drafts.size());  // rows refer to its elements
@@ -39,21 +50,39 @@ void RequestSampling::add_rows(int64_t position, std::span<const int32_t> drafts
     }
   }
   for (size_t i = 0; i < drafts.size(); ++i) {
-    rows.push_back(row(position + 1 + static_cast<int64_t>(i)));
+    const auto index = static_cast<int64_t>(i) + 1;
+    rows.push_back(row(position + index, index));
     if (penalized()) rows.back().counts = with_drafts_[i].list();
   }
 }
 
-void RequestSampling::count(int32_t token) {
+SamplingRow RequestSampling::prompt_row(int32_t token) const {
+  SamplingRow row;
+  row.temperature = params_.temperature;
+  row.top_p = params_.top_p;
+  row.min_p = params_.min_p;
+  row.top_k = params_.top_k;
+  row.logprobs = request_.prompt_logprobs;
+  row.raw_logprobs = params_.raw_logprobs;
+  row.forced = token;
+  return row;
+}
+
+bool RequestSampling::count(int32_t token) {
   if (penalized()) counts_.add_output(token);
+  return rules_.accept(token);
 }
 
 SamplingRow RequestSampling::draft_row() const {
-  SamplingRow draft = row(0);
-  draft.top_p = 1;
-  draft.min_p = 0;
-  draft.top_k = 0;
-  draft.logprobs = -1;
+  SamplingRow draft;
+  draft.temperature = params_.temperature;
+  draft.repetition_penalty = params_.repetition_penalty;
+  draft.presence_penalty = params_.presence_penalty;
+  draft.frequency_penalty = params_.frequency_penalty;
+  draft.seed = params_.seed;
+  draft.stream = 256 * request_.choice;
+  draft.logit_bias = params_.logit_bias;
+  draft.counts = counts_.list();
   return draft;
 }
 

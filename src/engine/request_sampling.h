@@ -3,33 +3,47 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "engine/generator.h"
+#include "engine/engine.h"
 #include "engine/token_counts.h"
+#include "engine/token_rules.h"
 #include "ops/sample.h"
 
 namespace deepinfer {
 
 class RequestSampling {
  public:
-  // params outlives it.
-  RequestSampling(const GenerationParams& params, std::span<const int32_t> prompt);
+  // request outlives it.
+  RequestSampling(const EngineRequest& request, std::span<const int32_t> prompt, int32_t vocabulary,
+                  std::optional<GrammarMatcher> grammar);
+
+  // Whether fill_masks() has to come before add_rows(); it may run beside the forward pass.
+  bool masked() const { return rules_.any(); }
+  Status fill_masks(std::span<const int32_t> answer, std::span<const int32_t> drafts) {
+    return rules_.fill(answer, drafts);
+  }
 
   // Appends the rows that choose the tokens of positions position, position + 1, .. position + drafts.size().  They
   // refer to this object and are valid until its next call.
   void add_rows(int64_t position, std::span<const int32_t> drafts, std::vector<SamplingRow>& rows);
-  // A decided token, for the penalties of later ones.
-  void count(int32_t token);
+  // The row that reports what was thought of a prompt token: no penalties, no masks.
+  SamplingRow prompt_row(int32_t token) const;
+  // A decided token, for the penalties and the grammar of later ones.  False: the grammar does not allow it.
+  bool count(int32_t token);
   // For drafts: the same noise, bias and penalties, without filters (they change acceptance only).
   SamplingRow draft_row() const;
 
  private:
   bool penalized() const;
-  SamplingRow row(int64_t position) const;
+  SamplingRow row(int64_t position, int64_t index) const;
 
+  const EngineRequest& request_;
   const GenerationParams& params_;
+  int64_t prompt_tokens_;
+  TokenRules rules_;
   TokenCounts counts_;
   std::vector<TokenCounts> with_drafts_;  // after each draft of the step
 };

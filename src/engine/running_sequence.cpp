@@ -1,5 +1,7 @@
 #include "engine/running_sequence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,30 +10,33 @@
 
 namespace deepinfer {
 
-RunningSequence::RunningSequence(RequestId id, std::vector<int32_t> prompt, GenerationParams params, int drafts)
+RunningSequence::RunningSequence(RequestId id, EngineRequest request, int32_t vocabulary,
+                                 std::optional<GrammarMatcher> grammar)
     : id_(id),
-      params_(std::move(params)),
-      drafts_(drafts),
-      sampling_(params_, prompt),
-      tokens_(std::move(prompt)),
+      request_(std::move(request)),
+      sampling_(request_, request_.prompt, vocabulary, std::move(grammar)),
+      tokens_(std::move(request_.prompt)),
       prompt_tokens_(static_cast<int64_t>(tokens_.size())),
-      known_(prompt_tokens_) {}
+      known_(prompt_tokens_),
+      most_tokens_(prompt_tokens_ + request_.params.max_tokens) {}
 
 int RunningSequence::most_drafts() const {
-  const int64_t left = params_.max_tokens - (known_ - prompt_tokens_);
-  return static_cast<int>(std::clamp<int64_t>(left - 1, 0, drafts_));
+  return static_cast<int>(std::clamp<int64_t>(most_tokens_ - known_ - 1, 0, request_.params.draft_tokens));
 }
 
 void RunningSequence::admit(const Admission& admission, std::span<const BlockId> table, const WrittenRows& written,
-                            const RowRule& rule, const Model& model, CacheMemory& memory) {
+                            const Model& model, CacheMemory& memory) {
   DI_CHECK(admission.known_tokens == known_, "scheduler and executor know the same tokens of a sequence");
+  most_tokens_ = std::min(most_tokens_, admission.most_tokens);
   state_slot_ = admission.state_slot;
   rings_ = memory.rings(state_slot_);
   parts_.resize(static_cast<size_t>(memory.histories()));
   histories_.resize(parts_.size());
   for (auto& parts : parts_) parts.clear();
   const int64_t draft_context_from = admission.restores ? admission.restored.draft_context_from : 0;
-  progress_.start(model, written, draft_context_from, rule);
+  prompt_logprobs_.clear();  // a prompt that was preempted is reported from its beginning
+  progress_.start(model, written, draft_context_from,
+                  {RowRule::Kind::kExact, wants_prompt_logprobs() ? 0 : known_ - 1});
   grow(table, memory);
 }
 
@@ -58,10 +63,16 @@ StepSequence RunningSequence::prefill(const PrefillChunk& chunk) {
   step_.rows = chunk.rows;
   step_.logits_from = known_ - 1;
   logit_rows_ = chunk.last ? 1 : 0;
+  prompt_rows_ = 0;
+  if (wants_prompt_logprobs()) {
+    step_.logits_from = chunk.position;
+    logit_rows_ = chunk.rows;
+    prompt_rows_ = chunk.last ? chunk.rows - 1 : chunk.rows;
+  }
   step_.cache = view();
   step_.position = chunk.position;
   step_.rule = progress_.rule();
-  step_.draft_context = drafts_ > 0;
+  step_.draft_context = request_.params.draft_tokens > 0;
   progress_.write(step_.rows, step_.draft_context);
   return step_;
 }
@@ -74,10 +85,11 @@ StepSequence RunningSequence::decode(std::span<const int32_t> drafts) {
   step_.rows = 1 + static_cast<int64_t>(drafts.size());
   step_.logits_from = known_ - 1;
   logit_rows_ = step_.rows;
+  prompt_rows_ = 0;
   step_.cache = view();
   step_.position = known_ - 1;
   step_.rule = progress_.rule();
-  step_.draft_context = drafts_ > 0;
+  step_.draft_context = request_.params.draft_tokens > 0;
   progress_.write(step_.rows, step_.draft_context);
   return step_;
 }
@@ -93,59 +105,93 @@ DraftSequence RunningSequence::draft_request(int drafts) const {
   return request;
 }
 
+void RunningSequence::fill_masks() {
+  const std::span<const int32_t> tokens(tokens_);
+  const auto known = static_cast<size_t>(known_);
+  mask_failure_ = sampling_.fill_masks(tokens.subspan(static_cast<size_t>(prompt_tokens_), known - prompt_tokens_),
+                                       tokens.subspan(known));
+}
+
 void RunningSequence::add_sampling(std::vector<SamplingRow>& rows) {
-  if (logit_rows_ == 0) return;
+  for (int64_t i = 0; i < prompt_rows_; ++i)
+    rows.push_back(sampling_.prompt_row(tokens_[static_cast<size_t>(step_.position + i + 1)]));
+  if (!samples()) return;
   const auto drafts = std::span<const int32_t>(tokens_).subspan(static_cast<size_t>(known_));
   sampling_.add_rows(known_, drafts, rows);
+}
+
+GeneratedToken RunningSequence::reported(const SampledRow& choice, MatrixView<const TokenLogprob> top, int64_t row,
+                                         int64_t position, int32_t logprobs) const {
+  GeneratedToken token;
+  token.token = choice.token;
+  token.position = position;
+  token.logprob = choice.logprob;
+  for (int64_t i = 0; i < logprobs; ++i) {
+    if (top.row(row)[i].token >= 0) token.top_logprobs.push_back(top.row(row)[i]);
+  }
+  return token;
+}
+
+void RunningSequence::decide(const SampledRow& choice, GeneratedToken token, Decided& decided,
+                             std::vector<GeneratedToken>& out) {
+  if (!sampling_.count(choice.token)) {
+    decided.ended = EndReason::kError;
+    decided.failure = invalid_argument(
+        fmt::format("forced_tokens: token {} at position {} breaks the request's grammar", choice.token, known_));
+    return;
+  }
+  ++known_;
+  ++decided.tokens;
+  out.push_back(std::move(token));
+  const auto& stops = request_.params.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), choice.token) != stops.end()) {
+    decided.ended = EndReason::kStop;
+  } else if (known_ >= most_tokens_) {
+    decided.ended = EndReason::kLength;
+  }
 }
 
 RunningSequence::Decided RunningSequence::take(std::span<const SampledRow> choices, MatrixView<const float> logits,
                                                MatrixView<const TokenLogprob> top, std::vector<GeneratedToken>& out) {
   Decided decided;
-  if (logit_rows_ == 0) {
-    progress_.commit(step_.rows);
-    return decided;
+  const auto fail = [&](int64_t row, int64_t position) {
+    decided.ended = EndReason::kError;
+    decided.failure =
+        !mask_failure_.ok() ? mask_failure_ : undrawable(logits.rows_from(row, 1), position, sampling_.masked());
+  };
+  for (int64_t row = 0; row < prompt_rows_ && !decided.ended; ++row) {
+    const SampledRow& choice = choices[static_cast<size_t>(row)];
+    const int64_t position = step_.position + row + 1;
+    if (drawn(choice)) {
+      prompt_logprobs_.push_back(reported(choice, top, row, position, request_.prompt_logprobs));
+    } else {
+      fail(row, position);
+    }
   }
-  // Row i of the logits chooses the token of position known + i.  It is what plain decoding would choose as long as the
-  // rows before it held the tokens that were chosen.
-  const int64_t first = known_;
-  int64_t right = 0;
-  while (right < logit_rows_ && !decided.ended) {
-    const SampledRow& choice = choices[static_cast<size_t>(right)];
-    if (!drawn(choice)) {
-      decided.ended = true;
-      decided.failure = undrawable(logits.rows_from(right, 1), known_);
-      ++right;
+  // Row i behind the prompt's rows chooses the token of position known + i.  It is what plain decoding would choose as
+  // long as the rows before it held the tokens that were chosen.
+  int64_t row = prompt_rows_;
+  while (row < logit_rows_ && !decided.ended) {
+    const SampledRow& choice = choices[static_cast<size_t>(row)];
+    if (!mask_failure_.ok() || !drawn(choice)) {
+      fail(row++, known_);
       break;
     }
-    GeneratedToken token;
-    token.token = choice.token;
-    token.position = known_;
-    token.logprob = choice.logprob;
-    for (int64_t i = 0; i < params_.logprobs; ++i) {
-      if (top.row(right)[i].token >= 0) token.top_logprobs.push_back(top.row(right)[i]);
+    const bool verifies = row + 1 < logit_rows_;  // there is a draft in the place of this choice
+    const bool right = verifies && tokens_[static_cast<size_t>(known_)] == choice.token;
+    if (!right) {
+      tokens_.resize(static_cast<size_t>(known_));
+      tokens_.push_back(choice.token);
     }
-    const int32_t draft = right + 1 < logit_rows_ ? tokens_[static_cast<size_t>(known_)] : -1;
-    sampling_.count(choice.token);
-    if (draft != choice.token) tokens_.resize(static_cast<size_t>(known_));
-    if (draft != choice.token) tokens_.push_back(choice.token);
-    ++known_;
-    ++decided.tokens;
-    ++right;
-    out.push_back(std::move(token));
-    const bool stop =
-        std::find(params_.stop_tokens.begin(), params_.stop_tokens.end(), choice.token) != params_.stop_tokens.end();
-    if (stop || known_ - prompt_tokens_ >= params_.max_tokens) {
-      decided.ended = true;
-      decided.finish = stop ? FinishReason::kStop : FinishReason::kLength;
-    }
-    if (draft != choice.token) break;
+    decide(choice, reported(choice, top, row, known_, request_.params.logprobs), decided, out);
+    ++row;
+    if (!right) break;
   }
   tokens_.resize(static_cast<size_t>(known_));
-  // Rows before the first decided position count whole; of the rest those that held decided tokens.
-  const int64_t kept = first - step_.position + right - 1;
-  progress_.commit(kept);
-  ended_ = decided.ended;
+  mask_failure_ = {};
+  // All rows of a prompt count; of a decode step those that held decided tokens.
+  progress_.commit(samples() && step_.rows == logit_rows_ && prompt_rows_ == 0 ? row : step_.rows);
+  ended_ = decided.ended.has_value();
   return decided;
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/cache_memory.h"
@@ -17,9 +19,9 @@ namespace deepinfer {
 
 class RunningSequence {
  public:
-  // params.max_tokens is resolved: at least 1.
-  RunningSequence(RequestId id, std::vector<int32_t> prompt, GenerationParams params, int drafts);
-  RunningSequence(const RunningSequence&) = delete;  // its sampling refers to its parameters
+  // request.params is resolved: max_tokens at least 1, draft_tokens at least 0.  grammar: of request.grammar.
+  RunningSequence(RequestId id, EngineRequest request, int32_t vocabulary, std::optional<GrammarMatcher> grammar);
+  RunningSequence(const RunningSequence&) = delete;  // its sampling refers to its request
   RunningSequence& operator=(const RunningSequence&) = delete;
 
   RequestId id() const { return id_; }
@@ -32,8 +34,8 @@ class RunningSequence {
   int most_drafts() const;
 
   // The scheduler has given it blocks and a state slot; `written` is what the slot's rings hold.
-  void admit(const Admission& admission, std::span<const BlockId> table, const WrittenRows& written,
-             const RowRule& rule, const Model& model, CacheMemory& memory);
+  void admit(const Admission& admission, std::span<const BlockId> table, const WrittenRows& written, const Model& model,
+             CacheMemory& memory);
   void grow(std::span<const BlockId> blocks, CacheMemory& memory);
   void retire();
 
@@ -42,30 +44,42 @@ class RunningSequence {
   StepSequence decode(std::span<const int32_t> drafts);
   DraftSequence draft_request(int drafts) const;
 
+  // Whether the step's rows need masks: fill_masks() then, before add_sampling(), beside the forward pass or not.
+  bool masked() const { return samples() && sampling_.masked(); }
+  void fill_masks();
   // Appends the sampling of the step's logits rows, first to last; valid until take().
   void add_sampling(std::vector<SamplingRow>& rows);
   // Takes the choices for the step's rows as far as they are right, commits the step and appends the decided tokens.
   // A row without a choice ends the sequence with a failure.  All three have the step's logits rows.
   struct Decided {
     int64_t tokens = 0;
-    bool ended = false;
-    FinishReason finish = FinishReason::kStop;
-    Status failure;
+    std::optional<EndReason> ended;
+    Status failure;  // with EndReason::kError
   };
   Decided take(std::span<const SampledRow> choices, MatrixView<const float> logits, MatrixView<const TokenLogprob> top,
                std::vector<GeneratedToken>& out);
+  // Of the prompt's tokens 1, 2, ...: once, when the prompt has been processed.
+  std::vector<GeneratedToken> take_prompt_logprobs() { return std::move(prompt_logprobs_); }
 
  private:
   CacheView view() const { return {histories_, rings_}; }
+  bool wants_prompt_logprobs() const { return request_.prompt_logprobs >= 0 && known_ == prompt_tokens_; }
+  // Whether the step's last logits row, or rows, choose tokens.
+  bool samples() const { return logit_rows_ > prompt_rows_; }
+  GeneratedToken reported(const SampledRow& choice, MatrixView<const TokenLogprob> top, int64_t row, int64_t position,
+                          int32_t logprobs) const;
+  // Takes one choice; what it decides.
+  void decide(const SampledRow& choice, GeneratedToken token, Decided& decided, std::vector<GeneratedToken>& out);
 
   RequestId id_;
-  GenerationParams params_;
-  int drafts_;
+  EngineRequest request_;  // without its prompt
   RequestSampling sampling_;
   std::vector<int32_t> tokens_;  // prompt and decided tokens, and the drafts of the step under way
   int64_t prompt_tokens_;
-  int64_t known_;  // without drafts
+  int64_t known_;        // without drafts
+  int64_t most_tokens_;  // prompt and answer
   bool ended_ = false;
+  std::vector<GeneratedToken> prompt_logprobs_;
 
   int state_slot_ = -1;
   std::vector<std::vector<std::byte*>> parts_;  // of each history: the blocks' parts
@@ -75,6 +89,8 @@ class RunningSequence {
 
   StepSequence step_;  // under way
   int64_t logit_rows_ = 0;
+  int64_t prompt_rows_ = 0;  // of them, those that report on prompt tokens
+  Status mask_failure_;
 };
 
 }  // namespace deepinfer

@@ -81,9 +81,7 @@ void StepExecutor::admit(const StepPlan& plan) {
       const bool full = admission.restored.kind == SnapshotKind::kFull;
       written = {admission.position, admission.position, full ? admission.restored.exact_from : admission.position};
     }
-    sequence(admission.request)
-        .admit(admission, blocks(admission.blocks), written, {RowRule::Kind::kExact, admission.known_tokens - 1},
-               model_, memory_);
+    sequence(admission.request).admit(admission, blocks(admission.blocks), written, model_, memory_);
   }
   for (const BlockGrowth& growth : plan.growths) sequence(growth.request).grow(blocks(growth.blocks), memory_);
 }
@@ -155,8 +153,22 @@ void StepExecutor::build(const StepPlan& plan, StepOutcome& outcome) {
   }
 }
 
-void StepExecutor::choose(StepOutcome& outcome) {
+MatrixView<float> StepExecutor::forward() {
+  masked_.clear();
+  for (RunningSequence* member : members_) {
+    if (member->masked()) masked_.push_back(member);
+  }
+  if (masked_.empty()) return model_.forward(step_);
+  mask_thread_.start([this] {
+    for (RunningSequence* member : masked_) member->fill_masks();
+  });
   const MatrixView<float> logits = model_.forward(step_);
+  mask_thread_.wait();
+  return logits;
+}
+
+void StepExecutor::choose(StepOutcome& outcome) {
+  const MatrixView<float> logits = forward();
   rows_.clear();
   row_counts_.clear();
   int32_t most_logprobs = 0;
@@ -187,11 +199,8 @@ void StepExecutor::choose(StepOutcome& outcome) {
     result.tokens = decided.tokens;
     detail.accepted = std::max<int64_t>(0, std::min(detail.drafted, decided.tokens - 1));
     detail.failure = decided.failure;
-    if (decided.ended) {
-      result.ended = !decided.failure.ok()                     ? EndReason::kError
-                     : decided.finish == FinishReason::kLength ? EndReason::kLength
-                                                               : EndReason::kStop;
-    }
+    result.ended = decided.ended;
+    if (decided.tokens > 0) detail.prompt_logprobs = members_[i]->take_prompt_logprobs();
     result.exact_from = members_[i]->progress().written().exact_from;
     result.draft_context_from = members_[i]->progress().draft_context_from();
   }

@@ -11,6 +11,7 @@
 
 #include "engine/cache_memory.h"
 #include "engine/running_sequence.h"
+#include "engine/side_thread.h"
 #include "engine/speculation/draft_planner.h"
 #include "models/model.h"
 #include "scheduling/plan.h"
@@ -24,10 +25,11 @@ struct StepOutcome {
   std::vector<GeneratedToken> tokens;  // parallel to result.tokens
   // Parallel to result.sequences.
   struct Detail {
-    bool decoded = false;  // its rows were run
-    int64_t drafted = 0;   // draft tokens verified
-    int64_t accepted = 0;  // of them
-    Status failure;        // with EndReason::kError
+    bool decoded = false;                         // its rows were run
+    int64_t drafted = 0;                          // draft tokens verified
+    int64_t accepted = 0;                         // of them
+    Status failure;                               // with EndReason::kError
+    std::vector<GeneratedToken> prompt_logprobs;  // with the first token, where asked for
   };
   std::vector<Detail> details;
 
@@ -53,12 +55,15 @@ class StepExecutor {
   void admit(const StepPlan& plan);
   void draft(const StepPlan& plan);
   void build(const StepPlan& plan, StepOutcome& outcome);
+  // Runs the forward pass; masks are made beside it.
+  MatrixView<float> forward();
   void choose(StepOutcome& outcome);
 
   Model& model_;
   Ops& ops_;
   CacheMemory& memory_;
   DraftPlanner planner_;
+  SideThread mask_thread_;
   std::unordered_map<RequestId, std::unique_ptr<RunningSequence>> sequences_;
 
   // Of the step under way.
@@ -73,6 +78,7 @@ class StepExecutor {
   std::vector<int32_t> proposed_;
   std::vector<StepSequence> step_;
   std::vector<RunningSequence*> members_;  // of step_
+  std::vector<RunningSequence*> masked_;   // of members_
   std::vector<size_t> reported_;           // place of each of step_ in the outcome
   std::vector<SamplingRow> rows_;
   std::vector<int64_t> row_counts_;  // of each of step_

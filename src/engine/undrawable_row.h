@@ -12,7 +12,8 @@ namespace deepinfer {
 // Whether the sampler's result for a row is a token of the model's: a key that is not finite won by overflow.
 bool drawn(const SampledRow& row);
 
-// kCorruptFile naming the position and the first bad logit.  logits: one row.
-Status undrawable(MatrixView<const float> logits, int64_t position);
+// kCorruptFile naming the position and the first bad logit; kInvalidArgument where the logits are good and the
+// request's own masks leave no token.  logits: one row.
+Status undrawable(MatrixView<const float> logits, int64_t position, bool masked);
 
 }  // namespace deepinfer

@@ -42,6 +42,7 @@ struct SamplingRow {
   std::span<const LogitBias> logit_bias;  // unique tokens of the vocabulary
   std::span<const TokenCount> counts;     // unique tokens of the vocabulary; needed where a penalty is on
   const uint32_t* allowed = nullptr;      // mask, bit v % 32 of word v / 32 is token v; null: all
+  int32_t forced = -1;                    // this token is the choice, whatever the logits say; -1: draw
   int32_t logprobs = -1;                  // -1: none; 0: of the chosen token; k: also of the k most likely tokens
   bool raw_logprobs = false;  // of the logits as the model gave them; else of the distribution that was drawn from
 };
@@ -55,9 +56,9 @@ struct TokenLogprob {
 struct SampledRow {
   int32_t token = -1;  // -1: no token may be drawn (a NaN or +inf logit before the mask, or no finite logit after it):
                        // an error of that row only; everything else in the row's result is then 0 or -1
-  int32_t kept = 0;   // tokens left after the filters; 1 when greedy
-  float key = 0;      // of the winner: fma(z, 1 / T, noise), or the logit when greedy
-  float logprob = 0;  // of the chosen token, where asked for
+  int32_t kept = 0;    // tokens left after the filters; 1 when greedy
+  float key = 0;       // of the winner: fma(z, 1 / T, noise), or the logit when greedy; 0 when forced
+  float logprob = 0;   // of the chosen token, where asked for
 };
 
 // Log-probabilities, to the bit on every backend.  Over a set of tokens with logits z and r = 1 / T:
@@ -65,8 +66,8 @@ struct SampledRow {
 //   logprob_v = d_v - ln(float(S) * 2^-40) with the ln of 5.2b; the rounded int64 -> fp32 conversion is to nearest even
 // raw: all finite logits of the model, before bias, penalties and mask, r = 1 whatever the temperature.
 // processed: the tokens kept by the filters, z after bias, penalties and mask; other tokens are not listed.  A greedy
-// row has no filters and r = 1: all finite logits. Most likely tokens are ordered by (z descending, id ascending), the
-// order of the filters.
+// row has no filters and r = 1: all finite logits.  A forced token outside the set has -infinity.  Most likely tokens
+// are ordered by (z descending, id ascending), the order of the filters.
 struct Sample {
   MatrixView<float> logits;  // [rows, vocabulary <= 2^20]; bias, penalties and mask are applied in place
   std::span<const SamplingRow> rows;

@@ -226,6 +226,7 @@ void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitte
 
 void StepScheduler::plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows) {
   order_.assign(running_.prefilling().begin(), running_.prefilling().end());
+  int64_t logit_rows = config_.prompt_logit_rows;
   for (Sequence* sequence : order_) {
     if (rows.prefill <= 0) break;
     auto& prefilling = std::get<Prefilling>(sequence->state);
@@ -233,6 +234,11 @@ void StepScheduler::plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows
     int64_t end = std::min(known, begin + rows.prefill);
     if (const auto boundary = next_early_boundary(config_.cache, begin, known); boundary && *boundary < end)
       end = *boundary;
+    if (prefilling.logits_from < known - 1) {  // every row may give logits
+      if (logit_rows == 0) continue;
+      end = std::min(end, begin + logit_rows);
+      logit_rows -= end - begin;
+    }
 
     plan.prefills.push_back(
         {.request = sequence->request.id, .position = begin, .rows = end - begin, .last = end == known});

@@ -47,6 +47,7 @@ Status check(const SchedulerConfig& config) {
   DI_RETURN_IF_ERROR(at_least("max_context", config.max_context, 2));
   DI_RETURN_IF_ERROR(at_least("max_sequences", config.max_sequences, 1));
   DI_RETURN_IF_ERROR(at_least("cache.state_slots", cache.state_slots, config.max_sequences));
+  DI_RETURN_IF_ERROR(at_least("prompt_logit_rows", config.prompt_logit_rows, 1));
   DI_RETURN_IF_ERROR(at_least("step_rows", config.step_rows, config.max_sequences));
   DI_RETURN_IF_ERROR(at_least("plans_in_flight", config.plans_in_flight, 1));
   DI_RETURN_IF_ERROR(at_least("decode_latency", config.decode_latency.count(), 1));

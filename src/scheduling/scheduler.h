@@ -37,6 +37,8 @@ namespace deepinfer {
 struct SchedulerConfig {
   CacheGeometry cache;
   int64_t max_context = 0;           // tokens of a sequence, prompt and answer
+  // Most rows of a step whose prompts want logits before their last token; at least 1.
+  int64_t prompt_logit_rows = 64;
   int64_t step_rows = 512;           // token budget: most rows of a step; at least max_sequences
   int max_sequences = 16;            // running at the same time; at most cache.state_slots
   int plans_in_flight = 2;           // made and not yet answered by advance()

@@ -39,8 +39,7 @@ std::vector<int32_t> random_prompt(Randomness& random) {
   static const std::vector<int32_t> text = ForwardGolden("recall").ids();
   static const std::vector<GreedyGolden> goldens = greedy_goldens();
   if (random.chance(40)) return random.one_of(goldens).ids;
-  const auto most = static_cast<int64_t>(text.size()) - 1;
-  const int64_t length = random.chance(50) ? 1 + random.below(200) : 1 + random.below(most);
+  const int64_t length = random.chance(60) ? 1 + random.below(200) : 1 + random.below(random.chance(20) ? 1500 : 500);
   std::vector<int32_t> prompt(text.begin(), text.begin() + length);
   if (random.chance(50)) {
     const std::vector<int32_t>& tail = random.one_of(goldens).ids;

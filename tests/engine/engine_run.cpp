@@ -18,6 +18,8 @@ Result<RequestId> EngineRun::submit(EngineRequest request) {
     EXPECT_TRUE(seen.ends.empty()) << "an update after the end";
     EXPECT_TRUE(!update.tokens.empty() || update.end != nullptr);
     seen.tokens.insert(seen.tokens.end(), update.tokens.begin(), update.tokens.end());
+    seen.prompt_logprobs.insert(seen.prompt_logprobs.end(), update.prompt_logprobs.begin(),
+                                update.prompt_logprobs.end());
     if (update.end != nullptr) seen.ends.push_back(*update.end);
   });
   return id;

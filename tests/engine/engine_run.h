@@ -15,6 +15,7 @@ namespace deepinfer {
 // Everything that one request's callback was given.
 struct SeenRequest {
   std::vector<GeneratedToken> tokens;
+  std::vector<GeneratedToken> prompt_logprobs;
   std::vector<RequestSummary> ends;  // one, when all is well
 };
 

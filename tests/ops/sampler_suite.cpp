@@ -258,6 +258,38 @@ TEST_P(Sampler, GreedyProcessedLogprobsKeepEveryAllowedToken) {
   EXPECT_EQ(outcome.top.row(0)[3].token, -1);
 }
 
+// A forced token has the log-probability that it has when it is drawn or listed; others are not touched by it.
+TEST_P(Sampler, AForcedTokenIsTheChoiceAndChangesNothingElse) {
+  for (SamplingCase& c : sampling_choices()) {
+    if (!c.allowed.empty()) c.row.allowed = c.allowed.data();
+    c.row.logprobs = 3;
+    const Outcome drawn = draw_one(*ops_, c.logits, c.row);
+    for (int64_t i = -1; i < 3; ++i) {
+      const TokenLogprob want = i < 0 ? TokenLogprob{drawn.rows[0].token, drawn.rows[0].logprob} : drawn.top.row(0)[i];
+      if (want.token < 0) continue;
+      c.row.forced = want.token;
+      const Outcome forced = draw_one(*ops_, c.logits, c.row);
+      EXPECT_EQ(forced.rows[0].token, want.token);
+      EXPECT_EQ(std::bit_cast<uint32_t>(forced.rows[0].logprob), std::bit_cast<uint32_t>(want.logprob));
+      EXPECT_EQ(forced.rows[0].kept, drawn.rows[0].kept);
+      EXPECT_EQ(forced.rows[0].key, 0);
+      for (int64_t k = 0; k < 3; ++k) EXPECT_EQ(forced.top.row(0)[k].token, drawn.top.row(0)[k].token);
+    }
+  }
+}
+
+TEST_P(Sampler, AForcedTokenOutsideTheFiltersHasNoProbability) {
+  SamplingRow row;
+  row.top_k = 1;
+  row.logprobs = 0;
+  row.forced = 2;
+  const float logits[] = {3, 2, 1};
+  const SampledRow got = draw_one(*ops_, logits, row).rows[0];
+  EXPECT_EQ(got.token, 2);
+  EXPECT_EQ(got.kept, 1);
+  EXPECT_EQ(got.logprob, -kInfinity);
+}
+
 // Everything at once on random rows: equal to the reference, and to itself in any company.
 TEST_P(Sampler, EqualsTheReferenceInRandomCompany) {
   std::mt19937_64 random(1);
@@ -303,6 +335,7 @@ TEST_P(Sampler, EqualsTheReferenceInRandomCompany) {
       }
       row.logit_bias = biases[m];
       row.counts = counts[m];
+      if (chance(0.2)) row.forced = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
       if (chance(0.5)) row.repetition_penalty = between(0.5, 2);
       if (chance(0.5)) row.presence_penalty = between(-2, 2);
       if (chance(0.5)) row.frequency_penalty = between(-2, 2);

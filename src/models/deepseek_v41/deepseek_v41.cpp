@@ -82,7 +82,7 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
     return invalid_argument(fmt::format("ring_slack is {}; allowed: 0 or more", limits.ring_slack));
   const int64_t verify_rows = limits.sequences * (1 + config.dspark_block_size);
   limits.rows = std::max(limits.rows, verify_rows);
-  if (limits.logit_rows == 0) limits.logit_rows = verify_rows;
+  if (limits.logit_rows == 0) limits.logit_rows = verify_rows + limits.prompt_logit_rows;
   DI_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(options.folder.string()));
   std::unique_ptr<DeepseekV41> model(
       new DeepseekV41(std::move(config), std::move(table).value(), std::move(checkpoint), limits.ring_slack));

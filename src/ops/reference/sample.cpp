@@ -128,7 +128,8 @@ float log_sum(const Weights& weights, const std::vector<int32_t>& tokens) {
 void write_logprobs(const Weights& weights, std::vector<int32_t> tokens, int32_t most, SampledRow& result,
                     TokenLogprob* top) {
   const float sum = log_sum(weights, tokens);
-  result.logprob = weights.exponent(result.token) - sum;
+  const bool listed = std::find(tokens.begin(), tokens.end(), result.token) != tokens.end();
+  result.logprob = listed ? weights.exponent(result.token) - sum : kForbidden;
   const auto count = std::min(static_cast<int64_t>(most), static_cast<int64_t>(tokens.size()));
   std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(), ByLogit{weights.z});
   for (int64_t i = 0; i < count; ++i) top[i] = {tokens[i], weights.exponent(tokens[i]) - sum};
@@ -152,6 +153,11 @@ void sample_row(const SamplingRow& row, float* z, int64_t vocabulary, SampledRow
     filter(row, z, tokens);
     result.kept = static_cast<int32_t>(tokens.size());
     draw(row, z, tokens, result);
+  }
+  if (row.forced >= 0) {
+    DI_CHECK(row.forced < vocabulary, "a forced token is of the vocabulary");
+    result.token = row.forced;
+    result.key = 0;
   }
   if (row.logprobs < 0) return;
   if (row.raw_logprobs) {

@@ -142,7 +142,8 @@ void Steps::write_logprobs(const SamplingRow& row, const float* z, int64_t vocab
     sum += listed ? mass_of(scratch.weights[v]) : 0;
   }
   const float log_sum = kernels_.natural_log(static_cast<float>(sum) * 0x1p-40f);
-  result.logprob = (z[result.token] - most) * r - log_sum;
+  const bool listed = scratch.raw[result.token] > -std::numeric_limits<float>::infinity();
+  result.logprob = listed ? (z[result.token] - most) * r - log_sum : -std::numeric_limits<float>::infinity();
   if (row.logprobs == 0) return;
   const int64_t all = list_tokens(scratch.raw, vocabulary, everything(), scratch.order);
   const LogitCut best =
@@ -173,7 +174,11 @@ void Steps::sample(const Sample& op) {
     if (raw) std::copy_n(z, vocabulary, scratch.raw);
     if (!filter_row(row, z, vocabulary, scratch, request)) return false;
     const bool greedy = row.temperature < kGreedyBelow;
-    if (greedy) {
+    if (row.forced >= 0) {
+      DI_CHECK(row.forced < vocabulary, "a forced token is of the vocabulary");
+      const int32_t kept = greedy ? 1 : static_cast<int32_t>(kernels_.draw(request, 0, vocabulary).kept);
+      result = {.token = row.forced, .kept = kept, .key = 0, .logprob = 0};
+    } else if (greedy) {
       const int64_t best = kernels_.find_first(z, vocabulary, request.top);
       result = {.token = static_cast<int32_t>(best), .kept = 1, .key = z[best], .logprob = 0};
     } else if (share_draw && !raw) {
