@@ -4,6 +4,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(SIMDJSON REQUIRED IMPORTED_TARGET simdjson)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(LMDB REQUIRED IMPORTED_TARGET lmdb)
+pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)  # header only
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
