@@ -322,8 +322,10 @@ Result<GrammarCompiler*> ThreadedEngine::grammar_compiler() {
     DI_ASSIGN_OR_RETURN(const std::vector<TokenSpelling> tokens, load_model_tokens(setup_.options.model));
     GrammarVocabulary vocabulary;
     vocabulary.tokens.resize(static_cast<size_t>(this->vocabulary()));
+    // Control tokens are no text, but for those that tool calls are spelled with.
+    const std::string markup = CallMarkup().begin;
     for (size_t i = 0; i < std::min(tokens.size(), vocabulary.tokens.size()); ++i) {
-      if (!tokens[i].added) vocabulary.tokens[i] = tokens[i].bytes;
+      if (!tokens[i].added || markup.find(tokens[i].bytes) != std::string::npos) vocabulary.tokens[i] = tokens[i].bytes;
     }
     DI_ASSIGN_OR_RETURN(grammar_compiler_, GrammarCompiler::create(std::move(vocabulary)));
   }

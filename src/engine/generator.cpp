@@ -10,6 +10,7 @@
 #include "engine/cached_sequence.h"
 #include "engine/model_tokens.h"
 #include "engine/request_check.h"
+#include "engine/speculation/draft_length.h"
 #include "engine/token_chooser.h"
 #include "models/model.h"
 #include "models/open_model.h"
@@ -90,6 +91,7 @@ class SequenceGenerator final : public Generator {
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Model> model_;  // refers to ops_
   CachedSequence sequence_;
+  DraftLength draft_length_;
   std::vector<int32_t> round_;  // the last token and the drafts that follow it
   std::atomic<bool> cancelled_{false};
 };
@@ -179,8 +181,11 @@ void SequenceGenerator::draft(Generation& generation, int drafts) {
 Status SequenceGenerator::decode(Generation& generation) {
   round_.assign(1, generation.result.tokens.back().token);
   // A round decides one token more than it has drafts.
-  const auto drafts = static_cast<int>(std::min<int64_t>(generation.drafts, generation.left() - 1));
+  auto drafts = static_cast<int>(std::min<int64_t>(generation.drafts, generation.left() - 1));
+  if (generation.params.draft_tokens < 0) drafts = draft_length_.next(drafts);
+  const auto start = Clock::now();
   if (drafts > 0) draft(generation, drafts);
+  const auto drafted = Clock::now();
   const int64_t position = sequence_.processed();
   const StepSequence step = sequence_.append(round_, position, generation.drafts > 0);
   const MatrixView<float> logits = model_->forward({&step, 1});
@@ -210,6 +215,8 @@ Status SequenceGenerator::decode(Generation& generation) {
   if (!failure.ok() && !generation.ended) return failure;
   ++generation.result.rounds;
   generation.result.drafted += step.rows - 1;
+  draft_length_.record(static_cast<int>(step.rows - 1), drafted - start, Clock::now() - drafted,
+                       static_cast<int>(right - 1));
   return {};
 }
 
