@@ -19,6 +19,7 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer run "Hello! Who are you?"        one answer on standard output
   echo "What is 3 + 4?" | deepinfer run --thinking
   deepinfer chat                             a conversation
+  deepinfer batch requests.jsonl -o results.jsonl
   deepinfer inspect MODEL --verify           what a model is made of, and whether its files are whole
   deepinfer COMMAND --help                   options and examples of one command
 
@@ -56,6 +57,7 @@ ExitCode run_program(int argc, char** argv) {
   add_chat_command(program, action);
   add_inspect_command(program, action);
   add_tokenize_command(program, action);
+  add_batch_command(program, action);
   add_bench_command(program, action);
 
   StandardOutput out;
@@ -73,7 +75,7 @@ ExitCode run_program(int argc, char** argv) {
     out.write(version_text() + "\n");
     return out.status().ok() ? ExitCode::kOk : report_error(out.status());
   }
-  if (!action) return usage_error(program, "no command given: run, chat, inspect, tokenize or bench");
+  if (!action) return usage_error(program, "no command given: run, chat, inspect, tokenize, batch or bench");
   return action();
 }
 

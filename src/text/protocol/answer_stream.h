@@ -34,6 +34,8 @@ class AnswerStream {
 
   // The opening events; called once, before anything else.
   void open(const PromptUsage& prompt, EventSink sink);
+  // What is known of the prompt after open() only: closing events and object() have it.
+  void set_prompt_usage(const PromptUsage& prompt) { answer_.prompt = prompt; }
   // False: a stop string matched, the generation should end.
   bool push(const AnswerPiece& piece, EventSink sink);
   // The closing events.  A stop string that matched wins over `end`.  `count_tokens` counts the tokens of the reasoning

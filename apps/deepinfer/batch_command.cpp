@@ -1,0 +1,143 @@
+// `deepinfer batch`: a file of requests in OpenAI's batch format, answered into a file of results.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "batch/batch_job.h"
+#include "command.h"
+#include "engine_options.h"
+#include "interrupt.h"
+#include "number_option.h"
+#include "terminal.h"
+#include "version.h"
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  deepinfer batch requests.jsonl -o results.jsonl
+  deepinfer batch requests.jsonl -o results.jsonl          the same again after an interruption: goes on where it stopped
+  deepinfer batch - -o results.jsonl --max-sequences 64 < requests.jsonl
+
+A line of the input: {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+Urls: /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages. A line of the results: id, custom_id, response
+{status_code, request_id, body}, error; one for each line that is not empty, in the order of the input. A line that is no
+request is an error in its result and never ends the job. Exit code 0: every line has its result.)";
+
+struct Options {
+  std::string input;
+  std::string output;
+  EngineCommandOptions engine;
+  std::vector<std::string> model_names;
+  Profile profile = Profile::kDeepInfer;
+  std::optional<uint64_t> seed;
+  std::optional<int64_t> created;
+  bool quiet = false;
+};
+
+BatchContext make_context(const Options& options, const LoadedEngine& loaded) {
+  BatchContext context;
+  context.tokenizer = loaded.tokenizer.get();
+  context.engine = loaded.engine.get();
+  context.end_tokens = loaded.defaults.end_tokens;
+  context.protocol.profile = options.profile;
+  context.protocol.models = options.model_names;
+  if (options.model_names.empty()) context.protocol.models = {"DeepSeek-V4.1-Flash", loaded.name};
+  context.draft_tokens = options.engine.draft_tokens.value_or(-1);
+  context.seed = options.seed.value_or(0);
+  context.created = options.created.value_or(
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  context.fingerprint = "deepinfer-" + commit_id();
+  return context;
+}
+
+ExitCode run(const Options& options) {
+  Result<BatchInput> input = BatchInput::open(options.input);
+  if (!input.ok()) return report_error(input.status());
+  auto results = BatchResults::open(options.output);
+  if (!results.ok()) return report_error(results.status());
+  if (input->is_same_file((*results)->descriptor()))
+    return report_usage_error(fmt::format("{} is the input, the results need a file of their own", options.output));
+  const Result<std::optional<int64_t>> lines = input->count_lines();
+  if (!lines.ok()) return report_error(lines.status());
+  const Result<int64_t> answered = resume(*input, **results);
+  if (!answered.ok()) return report_error(answered.status().with_context(options.output));
+
+  BatchCounts counts;
+  counts.answered_before = *answered;
+  if (*lines == *answered) {
+    BatchProgress(*lines, options.quiet).finish(counts);
+    return ExitCode::kOk;
+  }
+  const Result<LoadedEngine> loaded = open_engine(options.engine);
+  if (!loaded.ok()) return report_error(loaded.status());
+  const BatchContext context = make_context(options, *loaded);
+  BatchLimits limits;
+  limits.submitted = 4 * int64_t{options.engine.sequences()};
+  limits.lines = 64 * int64_t{options.engine.sequences()};
+  BatchProgress progress(*lines, options.quiet);
+  std::atomic<bool> interrupted{false};
+  Status status;
+  {
+    const InterruptScope scope([](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &interrupted);
+    status = run_batch(*input, **results, *loaded->engine, context, limits, interrupted, counts,
+                       [&](const BatchCounts& now) { progress.show(now); });
+  }
+  progress.finish(counts);
+  if (status.code() == StatusCode::kCancelled) {
+    if (!options.quiet) write_standard_error("interrupted; the same command goes on from here\n");
+    return ExitCode::kInterrupted;
+  }
+  return status.ok() ? ExitCode::kOk : report_error(status);
+}
+
+}  // namespace
+
+void add_batch_command(CLI::App& program, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App& command = *program.add_subcommand("batch", "Answer a file of requests in OpenAI's batch format");
+  command.footer(kExamples);
+  command.add_option("requests", options->input, "the requests, one JSON object a line (-: standard input)")
+      ->type_name("FILE")
+      ->required();
+  command
+      .add_option("-o,--output", options->output,
+                  "the results; lines that it holds already are not run again, see docs/batch.md")
+      ->type_name("FILE")
+      ->required();
+  command
+      .add_option("--model-name", options->model_names,
+                  "a name that `model` of a request may have (may be repeated; default: DeepSeek-V4.1-Flash and the "
+                  "model's own)")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command
+      .add_option_function<std::string>(
+          "--api-profile",
+          [options](const std::string& name) {
+            if (name != "deepseek" && name != "deepinfer")
+              throw CLI::ValidationError("--api-profile",
+                                         "`" + name + "` is not allowed, allowed: deepinfer, deepseek");
+            options->profile = name == "deepseek" ? Profile::kDeepSeek : Profile::kDeepInfer;
+          },
+          "deepinfer (default), or deepseek: the official API without extensions")
+      ->type_name("NAME");
+  add_number<uint64_t>(command, "--seed", options->seed, {.lowest = 0},
+                       "mixed into the seeds of requests that name none (default: 0)");
+  add_number<int64_t>(command, "--created", options->created, {.lowest = 0},
+                      "time of the answers in seconds since 1970 (default: now)");
+  command.add_flag("-q,--quiet", options->quiet, "no progress on standard error");
+  add_engine_options(command, options->engine);
+  command.callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,101 @@
+#include "engine_options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "backends/cpu/cpu_ops.h"
+#include "model_location.h"
+#include "number_option.h"
+#include "ops/ops.h"
+
+namespace deepinfer::cli {
+namespace {
+
+// An option that takes one of a few names.
+template <typename T>
+void add_choice(CLI::App& command, const char* name, T& target, const std::map<std::string, T>& choices,
+                const std::string& help, const char* group) {
+  const auto read = [&target, choices, name](const std::string& text) {
+    const auto found = choices.find(text);
+    if (found != choices.end()) {
+      target = found->second;
+      return;
+    }
+    std::string allowed;
+    for (const auto& [choice, value] : choices) allowed += (allowed.empty() ? "" : ", ") + choice;
+    throw CLI::ValidationError(name, "`" + text + "` is not allowed, allowed: " + allowed);
+  };
+  command.add_option_function<std::string>(name, read, help)->type_name("NAME")->group(group);
+}
+
+}  // namespace
+
+void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
+  constexpr const char* kGroup = "Engine";
+  command
+      .add_option("-m,--model", options.model,
+                  "model folder, or repository id in the local Hugging Face cache (default: $DEEPINFER_MODEL, else "
+                  "DeepSeek-V4.1-Tiny beside the program)")
+      ->type_name("MODEL")
+      ->group(kGroup);
+  add_number<int32_t>(command, "--threads", options.threads, {.lowest = 1, .highest = 1024},
+                      "threads (default: one per physical core); never changes an answer")
+      ->group(kGroup);
+  add_number<int32_t>(command, "--max-sequences", options.max_sequences, {.lowest = 1, .highest = 4096},
+                      "requests that run at the same time (default: 32); never changes an answer")
+      ->group(kGroup);
+  add_number<double>(command, "--cache-memory", options.cache_memory, {.lowest = 0, .lowest_excluded = true},
+                     "GB for cached records (default: 1.07)")
+      ->group(kGroup);
+  command.add_flag("--no-prefix-cache", options.no_prefix_cache, "prompts share nothing with earlier ones")
+      ->group(kGroup);
+  add_number<int64_t>(command, "--max-context", options.max_context, {.lowest = 1},
+                      "longest sequence in tokens (default: the model's own, or what the cache holds)")
+      ->group(kGroup);
+  add_number<int64_t>(command, "--step-rows", options.step_rows, {.lowest = 1, .highest = 65536},
+                      "most rows of a step (default: 512); never changes an answer")
+      ->group(kGroup);
+  add_number<int32_t>(
+      command, "--draft-tokens", options.draft_tokens, {.lowest = 0, .highest = 64},
+      "most drafts verified a round (default: the model's own number, 0: none); never changes an answer")
+      ->group(kGroup);
+  add_choice<DraftSchedule>(
+      command, "--draft-schedule", options.draft_schedule,
+      {{"all", DraftSchedule::kAll}, {"causal", DraftSchedule::kCausal}, {"lagged", DraftSchedule::kLagged}},
+      "how many of the drafts are verified: all, causal or lagged (default); never changes an answer", kGroup);
+  add_choice<std::string>(command, "--backend", options.backend, {{"cpu", "cpu"}, {"reference", "reference"}},
+                          "cpu (default), or reference: plain C++, slow, the oracle", kGroup);
+}
+
+Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
+  LoadedEngine loaded;
+  DI_ASSIGN_OR_RETURN(loaded.folder, locate_model(options.model));
+  loaded.name = options.model && !std::filesystem::is_directory(*options.model)
+                    ? *options.model
+                    : std::filesystem::weakly_canonical(loaded.folder).filename().string();
+  DI_ASSIGN_OR_RETURN(loaded.defaults, read_generation_defaults(loaded.folder));
+  DI_ASSIGN_OR_RETURN(loaded.tokenizer, Tokenizer::load(loaded.folder / "tokenizer.json"));
+  if (loaded.defaults.end_tokens.empty())
+    if (const auto end = loaded.tokenizer->added_id("<｜end▁of▁sentence｜>"))
+      loaded.defaults.end_tokens.push_back(*end);
+  std::unique_ptr<Ops> ops;
+  if (options.backend == "reference") {
+    ops = make_reference_ops();
+  } else {
+    CpuOpsOptions cpu;
+    cpu.threads.threads = options.threads.value_or(0);
+    DI_ASSIGN_OR_RETURN(ops, make_cpu_ops(cpu));
+  }
+  EngineOptions engine;
+  engine.model = loaded.folder;
+  engine.max_context = options.max_context.value_or(0);
+  engine.max_sequences = options.sequences();
+  engine.step_rows = options.step_rows.value_or(engine.step_rows);
+  if (options.cache_memory) engine.cache_bytes = static_cast<int64_t>(*options.cache_memory * 1e9);
+  engine.prefix_cache = !options.no_prefix_cache;
+  engine.draft_schedule = options.draft_schedule;
+  DI_ASSIGN_OR_RETURN(loaded.engine, Engine::open(engine, std::move(ops)));
+  return loaded;
+}
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,50 @@
+// The options of commands that run the many-request engine (`batch`, `bench throughput`): which model, how much of it
+// at a time, and the engine that they open.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "generation_defaults.h"
+#include "text/tokenizer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace deepinfer::cli {
+
+struct EngineCommandOptions {
+  std::optional<std::string> model;
+  std::optional<int32_t> threads;
+  std::optional<int32_t> max_sequences;
+  std::optional<double> cache_memory;  // GB
+  std::optional<int64_t> max_context;
+  std::optional<int64_t> step_rows;
+  std::optional<int32_t> draft_tokens;
+  DraftSchedule draft_schedule = DraftSchedule::kLagged;
+  bool no_prefix_cache = false;
+  std::string backend = "cpu";
+
+  int sequences() const { return max_sequences.value_or(EngineOptions().max_sequences); }
+};
+
+// Ranges are checked while the command line is read.
+void add_engine_options(CLI::App& command, EngineCommandOptions& options);
+
+struct LoadedEngine {
+  std::filesystem::path folder;
+  std::string name;  // the folder's name, or the repository id that was asked for
+  GenerationDefaults defaults;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Engine> engine;  // goes first
+};
+
+Result<LoadedEngine> open_engine(const EngineCommandOptions& options);
+
+}  // namespace deepinfer::cli
