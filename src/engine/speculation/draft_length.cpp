@@ -46,10 +46,12 @@ int DraftLength::next(int most) {
 }
 
 void DraftLength::record(int drafts, Time drafting, Time running, int accepted) {
-  // A round that somebody else's work made slow counts as at most twice the mean.
+  // The first of its kind touches memory for the first time: the second replaces it if it was faster.  Later a round that
+  // somebody else's work made slow counts as at most twice the mean.
   const auto add_time = [](Mean& mean, Time time) {
     const auto sample = static_cast<double>(time.count());
-    mean.add(mean.samples > 2 ? std::min(sample, 2 * mean.value) : sample);
+    if (mean.samples == 1) mean.value = std::min(mean.value, sample);
+    mean.add(std::min(sample, mean.samples == 0 ? sample : 2 * mean.value));
   };
   add_time(running_[static_cast<size_t>(drafts)], running);
   if (drafts > 0) add_time(drafting_, drafting);

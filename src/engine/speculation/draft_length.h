@@ -26,7 +26,7 @@ class DraftLength {
     void add(double sample);
   };
   // Rounds of each kind before anything is decided, and between two looks at what is not in use.
-  static constexpr int kFirstRounds = 3;
+  static constexpr int kFirstRounds = 2;
   static constexpr int kLookAgain = 64;
 
   double running(int drafts) const;
