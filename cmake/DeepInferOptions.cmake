@@ -2,6 +2,7 @@
 option(DEEPINFER_TESTS "Build the tests" ON)
 option(DEEPINFER_BENCHMARKS "Build the benchmark programs" OFF)
 option(DEEPINFER_FUZZERS "Build the libFuzzer targets (Clang only)" OFF)
+option(DEEPINFER_PYTHON "Build the Python package (needs nanobind in the interpreter's environment)" OFF)
 option(DEEPINFER_WERROR "Treat warnings as errors (CI presets)" OFF)
 set(DEEPINFER_SANITIZE "" CACHE STRING "Comma-separated sanitizers, e.g. address,undefined")
 

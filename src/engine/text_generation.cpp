@@ -32,7 +32,7 @@ class TextStream {
       engine_.cancel(update.id);
     }
     if (update.end == nullptr) {
-      if (taken > 0) on_update_({update.id, text_, update.tokens.first(taken), nullptr});
+      if (taken > 0) on_update_({update.id, text_, update.tokens.first(taken), nullptr, update.prompt_logprobs});
       return;
     }
     if (stops_.found() == nullptr) {
@@ -42,7 +42,7 @@ class TextStream {
     TextSummary summary{*update.end, stops_.found_index()};
     summary.request.answer_tokens = delivered_;
     if (stops_.found() != nullptr) summary.request.reason = EndReason::kStop;
-    on_update_({update.id, text_, update.tokens.first(taken), &summary});
+    on_update_({update.id, text_, update.tokens.first(taken), &summary, update.prompt_logprobs});
   }
 
  private:

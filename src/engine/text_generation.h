@@ -31,6 +31,7 @@ struct TextUpdate {
   std::string_view text;                   // whole characters; what may begin a stop string waits
   std::span<const GeneratedToken> tokens;  // up to the one that completed a stop string
   const TextSummary* end = nullptr;        // with the last update, which may have neither text nor tokens
+  std::span<const GeneratedToken> prompt_logprobs = {};  // as RequestUpdate's
 };
 using TextCallback = std::function<void(const TextUpdate&)>;
 

@@ -1,0 +1,26 @@
+"""DeepInfer: inference of DeepSeek-V4.1-Flash.  docs/python.md is the guide."""
+
+from . import encoding
+from .async_llm import AsyncLLM
+from .engine_args import EngineArgs
+from .llm import LLM
+from .outputs import BatchError, ChatOutput, Delta, FailedOutput, RequestOutput, Score
+from .sampling_params import SamplingParams
+from .tokenizer import Tokenizer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LLM",
+    "AsyncLLM",
+    "BatchError",
+    "ChatOutput",
+    "Delta",
+    "EngineArgs",
+    "FailedOutput",
+    "RequestOutput",
+    "SamplingParams",
+    "Score",
+    "Tokenizer",
+    "encoding",
+]

@@ -1,0 +1,315 @@
+"""LLM: offline inference with DeepInfer 0.1.0's interface, and chat, score and per-prompt failures besides."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import weakref
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
+
+from . import _core, encoding
+from .engine_args import EngineArgs
+from .environment import Environment
+from .outputs import Answer, BatchError, ChatOutput, FailedOutput, RequestOutput, Score
+from .progress import Progress
+from .requests import AnswerBuilder, EngineFacts, Refusal, core_request, draw_seed
+from .sampling_params import SamplingParams
+from .tokenizer import Tokenizer
+
+POLL_SECONDS = 0.1  # between looks for Ctrl-C and for progress
+
+Conversation = Sequence[Mapping[str, Any]]
+
+
+class OpenEngine:
+    """An engine with its tokenizer, facts and request numbers; closed at exit at the latest."""
+
+    def __init__(self, args: EngineArgs) -> None:
+        environment = Environment()
+        self.args = args
+        self.core = _core.open_engine(args.core_options(environment))
+        # Threads of the engine call into Python: it must be closed before the interpreter goes.
+        self._finalizer = weakref.finalize(self, self.core.close)
+        facts = self.core.facts
+        self.facts = EngineFacts(facts["vocabulary"], facts["eos_token"], facts["max_context"], args.batched_tokens,
+                                 environment.draft_tokens, environment.blacklist)
+        for token in environment.blacklist:
+            if token >= self.facts.vocabulary:
+                self.close()
+                raise ValueError(f"DEEPINFER_DECODE_TOKEN_BLACKLIST holds token {token}; allowed: 0 to "
+                                 f"{self.facts.vocabulary - 1}")
+        self.tokenizer = Tokenizer(self.core.tokenizer, _core.locate_model(args.tokenizer or args.model))
+        self._seeds = random.Random(args.seed)
+        self._next_id = 0
+        self._lock = threading.Lock()
+        if args.max_model_len is None:
+            print(f"deepinfer: max_model_len is {self.facts.max_context} (the model's, lowered to what a cache of "
+                  f"{args.cache_size()} bytes holds); backend {facts['backend']}", file=sys.stderr)
+
+    def close(self) -> None:
+        self._finalizer()
+
+    @property
+    def closed(self) -> bool:
+        return not self._finalizer.alive
+
+    def next_id(self) -> str:
+        with self._lock:
+            number, self._next_id = self._next_id, self._next_id + 1
+        return str(number)
+
+    def seed(self, params: SamplingParams) -> int:
+        with self._lock:
+            return draw_seed(params, self._seeds)
+
+    def prompt_ids(self, prompt: str, allow_special: bool) -> list[int]:
+        return self.tokenizer.encode(prompt, allow_special=allow_special)
+
+
+class Pending:
+    """One answer that LLM waits for, or the failure that it is already."""
+
+    def __init__(self, engine: OpenEngine, ids: Any, params: SamplingParams, seed: int, choice: int, logprobs: bool,
+                 images: Any) -> None:
+        self.request_id = engine.next_id()
+        self.params = params
+        self.failed: Optional[FailedOutput] = None
+        self.submitted: Any = None
+        try:
+            if images is not None:
+                raise Refusal("ve_error", "multi_modal_data is not offered: this engine answers text only")
+            self.ids = token_ids(ids)
+            self.builder = AnswerBuilder(self.request_id, len(self.ids), params, engine.facts, logprobs)
+            request = core_request(self.ids, params, engine.facts, engine.tokenizer, seed, choice, logprobs)
+            self.submitted = engine.core.submit(request)
+        except Refusal as refusal:
+            self.failed = FailedOutput(self.request_id, refusal.reason, refusal.error)
+        except MemoryError as error:
+            self.failed = FailedOutput(self.request_id, "insufficient_system_resource", str(error))
+        except (ValueError, TypeError) as error:
+            if engine.closed:
+                raise
+            self.failed = FailedOutput(self.request_id, "invalid_request", str(error))
+
+    def wait(self, seconds: float) -> bool:
+        return self.failed is not None or self.submitted.wait_end(seconds)
+
+    def collect(self) -> Optional[FailedOutput]:
+        if self.failed is None:
+            self.builder.add(self.submitted.take())
+            self.failed = self.builder.failure()
+        return self.failed
+
+
+def token_ids(ids: Any) -> list[int]:
+    if isinstance(ids, (str, bytes)):
+        raise TypeError(f"prompt_token_ids holds a {type(ids).__name__}; allowed: lists of token ids, int32 arrays")
+    try:
+        items = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    except TypeError:
+        raise TypeError(f"prompt_token_ids holds a {type(ids).__name__}; allowed: lists of token ids, int32 arrays") \
+            from None
+    for i, item in enumerate(items):
+        if isinstance(item, bool) or not hasattr(item, "__index__"):
+            raise TypeError(f"token {i} of the prompt is {item!r}, a {type(item).__name__}; allowed: integers")
+    return [item.__index__() for item in items]
+
+
+def per_prompt(name: str, value: Any, count: int) -> list:
+    if value is None or isinstance(value, (SamplingParams, Mapping)):
+        return [value] * count
+    items = list(value)
+    if len(items) != count:
+        raise ValueError(f"{name} has {len(items)} entries for {count} prompts; allowed: one for each, or one for all")
+    return items
+
+
+class LLM:
+    def __init__(self, model: str, tokenizer: Optional[str] = None, trust_remote_code: bool = False,
+                 expert_parallel_size: int = 1, revision: Optional[str] = None,
+                 tokenizer_revision: Optional[str] = None, seed: int = 0, gpu_memory_utilization: float = 0.9,
+                 decode_sequence: bool = True, **engine_args: Any) -> None:
+        """engine_args: the other fields of EngineArgs, by name."""
+        unknown = set(engine_args) - set(EngineArgs.__dataclass_fields__)
+        if unknown:
+            raise TypeError(f"LLM has no argument {sorted(unknown)[0]!r}")
+        if not isinstance(decode_sequence, bool):
+            raise TypeError(f"decode_sequence is {decode_sequence!r}; allowed: True or False")
+        self.decode_sequence = decode_sequence
+        self._engine = OpenEngine(EngineArgs(
+            model=model, tokenizer=tokenizer, trust_remote_code=trust_remote_code,
+            expert_parallel_size=expert_parallel_size, revision=revision, tokenizer_revision=tokenizer_revision,
+            seed=seed, gpu_memory_utilization=gpu_memory_utilization, **engine_args))
+
+    def __enter__(self) -> "LLM":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancels what runs and frees the model.  May be called again."""
+        self._engine.close()
+
+    def get_tokenizer(self) -> Tokenizer:
+        return self._engine.tokenizer
+
+    @property
+    def max_model_len(self) -> int:
+        return self._engine.facts.max_context
+
+    @property
+    def args(self) -> EngineArgs:
+        return self._engine.args
+
+    def stats(self) -> dict[str, Union[int, float]]:
+        """Counts since the engine was opened."""
+        return self._engine.core.stats()
+
+    def generate(self, prompts: Union[str, Sequence[str], None] = None,
+                 sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
+                 prompt_token_ids: Optional[Sequence[Sequence[int]]] = None, use_tqdm: bool = True,
+                 multi_modal_data: Any = None, *, on_error: str = "return",
+                 allow_special: bool = False) -> list[Any]:
+        """One entry for each prompt, in order: a string (decode_sequence=True) or a list of RequestOutputs, one for
+        each token.  With n > 1, a list of n such answers.  A FailedOutput stands where an answer failed."""
+        if on_error not in ("return", "raise"):
+            raise ValueError(f"on_error is {on_error!r}; allowed: 'return', 'raise'")
+        ids = self._all_ids(prompts, prompt_token_ids, allow_special)
+        params = [p if p is not None else SamplingParams()
+                  for p in per_prompt("sampling_params", sampling_params, len(ids))]
+        for p in params:
+            if not isinstance(p, SamplingParams):
+                raise TypeError(f"sampling_params holds a {type(p).__name__}; allowed: SamplingParams")
+        images = per_prompt("multi_modal_data", multi_modal_data, len(ids))
+        groups = self._submit(ids, params, images, logprobs=not self.decode_sequence)
+        self._wait([pending for group in groups for pending in group], use_tqdm)
+        results: list[Any] = []
+        for group in groups:
+            answers = [self._answer(pending) for pending in group]
+            results.append(answers[0] if group[0].params.n == 1 else answers)
+        if on_error == "raise" and any(pending.failed is not None for group in groups for pending in group):
+            raise BatchError(results)
+        return results
+
+    def _all_ids(self, prompts: Any, prompt_token_ids: Any, allow_special: bool) -> list:
+        if prompts is None and prompt_token_ids is None:
+            raise ValueError("prompts and prompt_token_ids are both None; allowed: at least one of them")
+        if isinstance(prompts, str):
+            prompts = [prompts]
+        if prompt_token_ids is None:
+            texts = list(prompts)
+            for i, text in enumerate(texts):
+                if not isinstance(text, str):
+                    raise TypeError(f"prompts[{i}] is a {type(text).__name__}; allowed: strings "
+                                    "(token ids go into prompt_token_ids)")
+            return [self._engine.prompt_ids(text, allow_special) for text in texts]
+        ids = list(prompt_token_ids)
+        if prompts is not None and len(prompts) != len(ids):
+            raise ValueError(f"prompts has {len(prompts)} entries and prompt_token_ids {len(ids)}; allowed: as many")
+        return ids
+
+    def _submit(self, ids: list, params: list[SamplingParams], images: list, logprobs: bool) -> list[list[Pending]]:
+        groups: list[list[Pending]] = []
+        try:
+            for prompt, wish, image in zip(ids, params, images):
+                seed = self._engine.seed(wish)
+                groups.append([Pending(self._engine, prompt, wish, seed, choice, logprobs, image)
+                               for choice in range(wish.n)])
+        except BaseException:
+            self._cancel(pending for group in groups for pending in group)
+            raise
+        return groups
+
+    def _wait(self, all_pending: list[Pending], use_tqdm: bool) -> None:
+        try:
+            with Progress(len(all_pending), use_tqdm) as progress:
+                for pending in all_pending:
+                    while not pending.wait(POLL_SECONDS):
+                        pass
+                    pending.collect()
+                    progress.advance()
+        except BaseException:  # Ctrl-C: nothing goes on running behind the caller's back
+            self._cancel(all_pending)
+            raise
+
+    @staticmethod
+    def _cancel(all_pending: Iterable[Pending]) -> None:
+        for pending in all_pending:
+            if pending.submitted is not None:
+                pending.submitted.cancel()
+
+    def _answer(self, pending: Pending) -> Answer:
+        if pending.failed is not None:
+            return pending.failed
+        if self.decode_sequence:
+            return pending.builder.decoded(self._engine.tokenizer)
+        return pending.builder.outputs
+
+    def chat(self, messages: Union[Conversation, Sequence[Conversation]],
+             sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None, use_tqdm: bool = False, *,
+             on_error: str = "return", **request: Any) -> Any:
+        """Answers one conversation (a ChatOutput) or a list of them (a list).  `messages` and `request` (thinking,
+        reasoning_effort, tools, tool_choice, response_format, ...) are those of Chat Completions.  Without
+        sampling_params the request's own fields hold, up to the context's end."""
+        if on_error not in ("return", "raise"):
+            raise ValueError(f"on_error is {on_error!r}; allowed: 'return', 'raise'")
+        one = len(messages) == 0 or isinstance(messages[0], Mapping)
+        conversations: list[Any] = [messages] if one else list(messages)
+        wishes = per_prompt("sampling_params", sampling_params, len(conversations))
+        requests = [encoding.chat_request(conversation, self.get_tokenizer(), **request)
+                    for conversation in conversations]
+        params = [wish if wish is not None else encoding.sampling_params(parsed, self.max_model_len)
+                  for parsed, wish in zip(requests, wishes)]
+        for wish in params:
+            if wish.n != 1:
+                raise ValueError(f"n is {wish.n}; allowed in chat: 1")
+        groups = self._submit([parsed.token_ids for parsed in requests], params, [None] * len(requests), logprobs=True)
+        self._wait([group[0] for group in groups], use_tqdm)
+        results = [self._chat_output(parsed, group[0]) for parsed, group in zip(requests, groups)]
+        if on_error == "raise" and any(isinstance(result, FailedOutput) for result in results):
+            raise BatchError(results)
+        return results[0] if one else results
+
+    def _chat_output(self, parsed: "encoding.EncodedRequest", pending: Pending) -> Union[ChatOutput, FailedOutput]:
+        if pending.failed is not None:
+            return pending.failed
+        builder = pending.builder
+        parser = encoding.MessageParser.of(parsed)
+        parser.push(builder.text)
+        message = parser.finish()
+        reason = builder.outputs[-1].finish_reason
+        return ChatOutput(
+            request_id=pending.request_id, message=message,
+            finish_reason="tool_calls" if reason == "stop" and message.get("tool_calls") else reason,
+            text=builder.text, token_ids=builder.token_ids,
+            logprobs=[output.token_logprobs for output in builder.outputs], prompt_tokens=len(pending.ids))
+
+    def score(self, prompt: Union[str, Sequence[int]], output: Union[str, Sequence[int]],
+              sampling_params: Optional[SamplingParams] = None, *, allow_special: bool = False) -> Score:
+        """The log-probabilities that generation with these sampling_params would report for `output` after `prompt`,
+        bit for bit; -9999 where their filters exclude a token."""
+        tokenizer = self.get_tokenizer()
+        prompt_ids = tokenizer.encode(prompt, allow_special=allow_special) if isinstance(prompt, str) \
+            else token_ids(prompt)
+        output_ids = tokenizer.encode(output, add_special_tokens=False, allow_special=allow_special) \
+            if isinstance(output, str) else token_ids(output)
+        if not output_ids:
+            return Score([], [])
+        params = (sampling_params or SamplingParams()).clone()
+        params.golden_token_ids = output_ids
+        params.max_tokens = len(output_ids)
+        params.ignore_eos = True
+        params.stop = params.stop_token_ids = None
+        params.n = 1
+        seed = self._engine.seed(params)
+        pending = Pending(self._engine, prompt_ids, params, seed, 0, True, None)
+        self._wait([pending], False)
+        if pending.failed is not None:
+            raise BatchError([pending.failed])
+        outputs: list[RequestOutput] = pending.builder.outputs
+        if len(outputs) != len(output_ids):
+            raise ValueError(f"prompt and output have {len(prompt_ids)} and {len(output_ids)} tokens; allowed: "
+                             f"together up to max_model_len, {self.max_model_len}")
+        return Score(output_ids, [o.token_logprobs for o in outputs])

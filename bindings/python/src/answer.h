@@ -1,0 +1,54 @@
+// PendingAnswer: what one request has produced and nobody has read yet.  Filled by the engine's output thread, which
+// never waits for the interpreter's lock while it holds the answer's own; read by Python threads.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/text_generation.h"
+
+namespace deepinfer::python {
+
+// How a request ended, in the words of the Python package.
+struct AnswerOutcome {
+  EndReason reason = EndReason::kStop;
+  Status failure;
+  int stop_string = -1;
+  RequestSummary numbers;
+};
+
+// Everything that came since the last look.
+struct AnswerNews {
+  std::string text;
+  std::vector<GeneratedToken> tokens;
+  std::vector<int32_t> steps;  // tokens delivered together; their sum is tokens.size()
+  std::vector<GeneratedToken> prompt_logprobs;
+  std::optional<AnswerOutcome> end;
+};
+
+class PendingAnswer {
+ public:
+  // `on_news` is called on the output thread when there is something to read and the reader has read all before.
+  explicit PendingAnswer(std::function<void()> on_news) : on_news_(std::move(on_news)) {}
+
+  void update(const TextUpdate& update);
+  AnswerNews take();
+  // True once the answer has ended.
+  bool wait_end(std::chrono::nanoseconds timeout);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_signal_;
+  AnswerNews news_;
+  bool told_ = false;
+  bool ended_ = false;
+  std::function<void()> on_news_;
+};
+
+}  // namespace deepinfer::python

@@ -1,0 +1,327 @@
+// Engine, requests and answers.
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+#include "bindings.h"
+#include "grammar/grammar_spec.h"
+#include "model_location.h"
+#include "python_engine.h"
+#include "raise_status.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace deepinfer::python {
+namespace {
+
+// A submitted request in Python's hands: keeps the engine alive and may be cancelled.
+struct SubmittedRequest {
+  std::shared_ptr<PythonEngine> engine;
+  std::shared_ptr<PendingAnswer> answer;
+  RequestId id = 0;
+};
+
+// A Python callable that the output thread calls; its references are counted under the interpreter's lock.
+std::function<void()> notifier(nb::object callable) {
+  if (callable.is_none()) return nullptr;
+  std::shared_ptr<nb::object> held(new nb::object(std::move(callable)), [](nb::object* object) {
+    nb::gil_scoped_acquire lock;
+    delete object;
+  });
+  return [held = std::move(held)] {
+    nb::gil_scoped_acquire lock;
+    try {
+      (*held)();
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("deepinfer: news of an answer");
+    }
+  };
+}
+
+std::string_view reason_name(EndReason reason) {
+  switch (reason) {
+    case EndReason::kStop:
+      return "stop";
+    case EndReason::kLength:
+      return "length";
+    case EndReason::kCancelled:
+      return "abort";
+    case EndReason::kDeadline:
+      return "timeout";
+    case EndReason::kError:
+      return "error";
+  }
+  return "error";
+}
+
+std::string_view code_name(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument:
+      return "invalid_argument";
+    case StatusCode::kUnsupported:
+      return "unsupported";
+    case StatusCode::kResourceExhausted:
+      return "resource_exhausted";
+    case StatusCode::kCorruptFile:
+      return "corrupt_file";
+    default:
+      return to_string(code);
+  }
+}
+
+nb::tuple python_token(const GeneratedToken& token) {
+  nb::list top;
+  for (const TokenLogprob& entry : token.top_logprobs) {
+    if (entry.token >= 0) top.append(nb::make_tuple(entry.token, entry.logprob));
+  }
+  return nb::make_tuple(token.token, token.logprob, top);
+}
+
+nb::list python_tokens(const std::vector<GeneratedToken>& tokens) {
+  nb::list list;
+  for (const GeneratedToken& token : tokens) list.append(python_token(token));
+  return list;
+}
+
+double seconds(Time time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+nb::dict python_end(const AnswerOutcome& end) {
+  nb::dict out;
+  const RequestSummary& n = end.numbers;
+  out["reason"] = std::string(reason_name(end.reason));
+  out["error"] = end.failure.ok() ? std::string() : end.failure.message();
+  out["code"] = end.failure.ok() ? std::string() : std::string(code_name(end.failure.code()));
+  out["stop_string"] = end.stop_string;
+  out["prompt_tokens"] = n.prompt_tokens;
+  out["answer_tokens"] = n.answer_tokens;
+  out["cached_tokens"] = n.cached_tokens;
+  out["recomputed_tokens"] = n.recomputed_tokens;
+  out["rounds"] = n.rounds;
+  out["drafted"] = n.drafted;
+  out["accepted"] = n.accepted;
+  out["queued_seconds"] = seconds(n.queued);
+  out["first_token_seconds"] = seconds(n.first_token);
+  out["total_seconds"] = seconds(n.total);
+  return out;
+}
+
+nb::dict python_stats(const PythonEngine& engine) {
+  EngineStats s;
+  if (!engine.look([&](const Engine& open) { s = open.stats(); })) throw nb::value_error("the engine is closed");
+  nb::dict out;
+  out["waiting"] = s.scheduler.waiting;
+  out["running"] = s.scheduler.running;
+  out["submitted"] = s.scheduler.submitted;
+  out["ended"] = s.scheduler.ended;
+  out["preemptions"] = s.scheduler.preemptions;
+  out["prompt_tokens"] = s.scheduler.prompt_tokens;
+  out["cached_tokens"] = s.scheduler.cached_tokens;
+  out["answer_tokens"] = s.scheduler.answer_tokens;
+  out["held_blocks"] = s.scheduler.held_blocks;
+  out["total_blocks"] = s.scheduler.total_blocks;
+  out["steps"] = s.steps;
+  out["drafted"] = s.drafted;
+  out["accepted"] = s.accepted;
+  out["executing_seconds"] = seconds(s.executing);
+  out["planning_seconds"] = seconds(s.planning);
+  return out;
+}
+
+void bind_options(nb::module_& module) {
+  nb::class_<PythonEngineOptions>(module, "EngineOptions")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "model", [](const PythonEngineOptions& o) { return o.engine.model.string(); },
+          [](PythonEngineOptions& o, const std::string& model) { o.engine.model = model; })
+      .def_rw("tokenizer", &PythonEngineOptions::tokenizer)
+      .def_rw("backend", &PythonEngineOptions::backend)
+      .def_rw("threads", &PythonEngineOptions::threads)
+      .def_prop_rw(
+          "max_context", [](const PythonEngineOptions& o) { return o.engine.max_context; },
+          [](PythonEngineOptions& o, int64_t v) { o.engine.max_context = v; })
+      .def_prop_rw(
+          "cache_bytes", [](const PythonEngineOptions& o) { return o.engine.cache_bytes; },
+          [](PythonEngineOptions& o, int64_t v) { o.engine.cache_bytes = v; })
+      .def_prop_rw(
+          "max_sequences", [](const PythonEngineOptions& o) { return o.engine.max_sequences; },
+          [](PythonEngineOptions& o, int v) { o.engine.max_sequences = v; })
+      .def_prop_rw(
+          "step_rows", [](const PythonEngineOptions& o) { return o.engine.step_rows; },
+          [](PythonEngineOptions& o, int64_t v) { o.engine.step_rows = v; })
+      .def_prop_rw(
+          "decode_latency_ms", [](const PythonEngineOptions& o) { return o.engine.decode_latency.count(); },
+          [](PythonEngineOptions& o, int64_t v) { o.engine.decode_latency = std::chrono::milliseconds(v); })
+      .def_prop_rw(
+          "prefix_cache", [](const PythonEngineOptions& o) { return o.engine.prefix_cache; },
+          [](PythonEngineOptions& o, bool v) { o.engine.prefix_cache = v; })
+      .def_prop_rw(
+          "verify_all_drafts",
+          [](const PythonEngineOptions& o) { return o.engine.draft_schedule == DraftSchedule::kAll; },
+          [](PythonEngineOptions& o, bool v) {
+            o.engine.draft_schedule = v ? DraftSchedule::kAll : DraftSchedule::kLagged;
+          })
+      .def_prop_rw(
+          "step_cost_file", [](const PythonEngineOptions& o) { return o.engine.step_cost_file.string(); },
+          [](PythonEngineOptions& o, const std::string& v) { o.engine.step_cost_file = v; });
+}
+
+// A field of EngineRequest, of GenerationParams, and one that needs a conversion.
+#define DI_REQUEST_FIELD(name, member)                             \
+  def_prop_rw(                                                     \
+      name, [](const TextRequest& r) { return r.request.member; }, \
+      [](TextRequest& r, const decltype(EngineRequest::member)& v) { r.request.member = v; })
+#define DI_PARAMS_FIELD(name, member)                                     \
+  def_prop_rw(                                                            \
+      name, [](const TextRequest& r) { return r.request.params.member; }, \
+      [](TextRequest& r, const decltype(GenerationParams::member)& v) { r.request.params.member = v; })
+
+void bind_request(nb::module_& module) {
+  nb::class_<TextRequest>(module, "Request")
+      .def(nb::init<>())
+      .DI_REQUEST_FIELD("prompt", prompt)
+      .DI_REQUEST_FIELD("min_tokens", min_tokens)
+      .DI_REQUEST_FIELD("allowed_tokens", allowed_tokens)
+      .DI_REQUEST_FIELD("bad_words", bad_words)
+      .DI_REQUEST_FIELD("forced_tokens", forced_tokens)
+      .DI_REQUEST_FIELD("prompt_logprobs", prompt_logprobs)
+      .DI_REQUEST_FIELD("choice", choice)
+      .DI_REQUEST_FIELD("priority", priority)
+      .DI_REQUEST_FIELD("cache_salt", cache_salt)
+      .DI_REQUEST_FIELD("use_prefix_cache", use_prefix_cache)
+      .DI_PARAMS_FIELD("temperature", temperature)
+      .DI_PARAMS_FIELD("top_p", top_p)
+      .DI_PARAMS_FIELD("min_p", min_p)
+      .DI_PARAMS_FIELD("top_k", top_k)
+      .DI_PARAMS_FIELD("repetition_penalty", repetition_penalty)
+      .DI_PARAMS_FIELD("presence_penalty", presence_penalty)
+      .DI_PARAMS_FIELD("frequency_penalty", frequency_penalty)
+      .DI_PARAMS_FIELD("seed", seed)
+      .DI_PARAMS_FIELD("max_tokens", max_tokens)
+      .DI_PARAMS_FIELD("stop_tokens", stop_tokens)
+      .DI_PARAMS_FIELD("logprobs", logprobs)
+      .DI_PARAMS_FIELD("raw_logprobs", raw_logprobs)
+      .DI_PARAMS_FIELD("draft_tokens", draft_tokens)
+      .def_rw("stop", &TextRequest::stop)
+      .def_rw("include_stop", &TextRequest::include_stop)
+      .def(
+          "set_timeout",
+          [](TextRequest& r, int64_t milliseconds) { r.request.timeout = std::chrono::milliseconds(milliseconds); },
+          "milliseconds"_a)
+      .def(
+          "add_logit_bias",
+          [](TextRequest& r, int32_t token, float bias) {
+            r.request.params.logit_bias.push_back({token, bias});
+          },
+          "token"_a, "bias"_a)
+      .def(
+          "set_so_args",
+          [](TextRequest& r, const std::string& json) { r.request.grammar = value_or_raise(parse_so_args(json)); },
+          "json"_a);
+}
+#undef DI_REQUEST_FIELD
+#undef DI_PARAMS_FIELD
+
+void bind_answer(nb::module_& module) {
+  nb::class_<SubmittedRequest>(module, "SubmittedRequest")
+      .def_ro("id", &SubmittedRequest::id)
+      .def(
+          "wait_end",
+          [](SubmittedRequest& self, double timeout) {
+            return self.answer->wait_end(
+                std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout)));
+          },
+          "timeout"_a, nb::call_guard<nb::gil_scoped_release>())
+      // (text, [(id, logprob, [(id, logprob), ...]), ...], tokens of each step, prompt's tokens, how it ended or None)
+      .def("take",
+           [](SubmittedRequest& self) {
+             AnswerNews news;
+             {
+               nb::gil_scoped_release unlocked;
+               news = self.answer->take();
+             }
+             nb::object end = news.end ? nb::object(python_end(*news.end)) : nb::none();
+             return nb::make_tuple(news.text, python_tokens(news.tokens), news.steps,
+                                   python_tokens(news.prompt_logprobs), end);
+           })
+      .def(
+          "cancel", [](SubmittedRequest& self) { self.engine->cancel(self.id); },
+          nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& module) {
+  bind_options(module);
+  bind_request(module);
+  bind_answer(module);
+  nb::class_<PythonEngine>(module, "Engine")
+      .def(
+          "submit",
+          [](std::shared_ptr<PythonEngine> self, const TextRequest& request, nb::object on_news) {
+            auto answer = std::make_shared<PendingAnswer>(notifier(std::move(on_news)));
+            SubmittedRequest submitted{self, answer, 0};
+            {
+              nb::gil_scoped_release unlocked;
+              submitted.id = value_or_raise(self->submit(request, answer));
+            }
+            return submitted;
+          },
+          "request"_a, "on_news"_a = nb::none())
+      .def("close", &PythonEngine::close, nb::call_guard<nb::gil_scoped_release>())
+      .def("stats", &python_stats)
+      .def("memory_plan",
+           [](const PythonEngine& self) {
+             nb::list lines;
+             self.look([&](const Engine& engine) {
+               for (const MemoryPlanLine& line : engine.memory_plan())
+                 lines.append(nb::make_tuple(line.name, line.bytes, line.detail));
+             });
+             return lines;
+           })
+      .def_prop_ro("facts",
+                   [](const PythonEngine& self) {
+                     nb::dict facts;
+                     self.look([&](const Engine& engine) {
+                       facts["vocabulary"] = engine.vocabulary();
+                       facts["eos_token"] = engine.eos_token();
+                       facts["max_context"] = engine.max_context();
+                       facts["backend"] = std::string(engine.backend_name());
+                     });
+                     return facts;
+                   })
+      .def_prop_ro("tokenizer",
+                   [](const PythonEngine& self) { return std::const_pointer_cast<Tokenizer>(self.tokenizer()); });
+  module.def(
+      "open_engine",
+      [](const PythonEngineOptions& options) {
+        // Whoever drops the last reference may hold the interpreter's lock; the output thread may want it meanwhile.
+        return std::shared_ptr<PythonEngine>(value_or_raise(PythonEngine::open(options)).release(),
+                                             [](PythonEngine* engine) {
+                                               if (PyGILState_Check() == 0) return delete engine;
+                                               nb::gil_scoped_release unlocked;
+                                               delete engine;
+                                             });
+      },
+      "options"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "check_so_args", [](const std::string& json) { raise_if_error(parse_so_args(json).status()); }, "json"_a);
+  module.def(
+      "locate_model",
+      [](const std::string& name) {
+        return value_or_raise(cli::locate_model(std::optional<std::string>(name))).string();
+      },
+      "name"_a);
+}
+
+}  // namespace deepinfer::python

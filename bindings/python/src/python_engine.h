@@ -1,0 +1,50 @@
+// PythonEngine: an engine and its tokenizer as the Python package holds them.  Every method may be called from any
+// thread without the interpreter's lock; after close() requests are refused.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+#include "answer.h"
+#include "engine/engine.h"
+#include "engine/text_generation.h"
+#include "text/tokenizer.h"
+
+namespace deepinfer::python {
+
+struct PythonEngineOptions {
+  EngineOptions engine;
+  std::string tokenizer;         // folder or tokenizer.json; empty: the model's
+  std::string backend = "auto";  // "auto", "cpu" or "reference"
+  int threads = 0;               // 0: one per physical core
+};
+
+class PythonEngine {
+ public:
+  static Result<std::unique_ptr<PythonEngine>> open(const PythonEngineOptions& options);
+  ~PythonEngine();
+
+  Result<RequestId> submit(TextRequest request, std::shared_ptr<PendingAnswer> answer);
+  void cancel(RequestId id);
+  // Cancels what runs, delivers the ends and frees the model.  A second call does nothing.
+  void close();
+
+  std::shared_ptr<const Tokenizer> tokenizer() const { return tokenizer_; }
+  // Calls use(const Engine&); false after close().
+  template <typename Use>
+  bool look(Use&& use) const {
+    std::shared_lock lock(mutex_);
+    if (engine_ == nullptr) return false;
+    use(*engine_);
+    return true;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+}  // namespace deepinfer::python
