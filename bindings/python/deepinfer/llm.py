@@ -260,17 +260,25 @@ class LLM:
         wishes = per_prompt("sampling_params", sampling_params, len(conversations))
         requests = [encoding.chat_request(conversation, self.get_tokenizer(), **request)
                     for conversation in conversations]
-        params = [wish if wish is not None else encoding.sampling_params(parsed, self.max_model_len)
-                  for parsed, wish in zip(requests, wishes)]
+        params = [self._chat_params(parsed, wish) for parsed, wish in zip(requests, wishes)]
         for wish in params:
             if wish.n != 1:
                 raise ValueError(f"n is {wish.n}; allowed in chat: 1")
-        groups = self._submit([parsed.token_ids for parsed in requests], params, [None] * len(requests), logprobs=True)
+        groups = self._submit([parsed.token_ids for parsed in requests], params, [parsed.images or None for parsed in requests], logprobs=True)
         self._wait([group[0] for group in groups], use_tqdm)
         results = [self._chat_output(parsed, group[0]) for parsed, group in zip(requests, groups)]
         if on_error == "raise" and any(isinstance(result, FailedOutput) for result in results):
             raise BatchError(results)
         return results[0] if one else results
+
+    def _chat_params(self, parsed: "encoding.EncodedRequest", wish: Optional[SamplingParams]) -> SamplingParams:
+        if wish is None:
+            return encoding.sampling_params(parsed, self.get_tokenizer(), self.max_model_len)
+        wish = wish.clone()
+        if wish.so_args is None:
+            wish.so_args = encoding.so_args(parsed, self.get_tokenizer())
+        wish.stop = [*(wish.stop or []), *parsed.params["stop"]] or None
+        return wish
 
     def _chat_output(self, parsed: "encoding.EncodedRequest", pending: Pending) -> Union[ChatOutput, FailedOutput]:
         if pending.failed is not None:
