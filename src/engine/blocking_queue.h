@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 namespace deepinfer {
@@ -19,14 +18,14 @@ class BlockingQueue {
     }
     ready_.notify_one();
   }
-  // Nothing once the queue is closed and empty.
-  std::optional<T> pop() {
+  // Waits for a value; false once the queue is closed and empty.
+  bool pop(T& value) {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return closed_ || !values_.empty(); });
-    if (values_.empty()) return std::nullopt;
-    T value = std::move(values_.front());
+    if (values_.empty()) return false;
+    value = std::move(values_.front());
     values_.pop_front();
-    return value;
+    return true;
   }
   void close() {
     {

@@ -353,8 +353,8 @@ bool ThreadedEngine::start_step() {
 }
 
 void ThreadedEngine::execute() {
-  while (const auto next = plans_.pop()) {
-    StepSlot& slot = **next;
+  for (StepSlot* next = nullptr; plans_.pop(next);) {
+    StepSlot& slot = *next;
     for (auto& sequence : slot.additions) executor_.add(std::move(sequence));
     for (const RequestId id : slot.removals) executor_.remove(id);
     executor_.run(slot.plan, slot.outcome);
@@ -367,19 +367,19 @@ void ThreadedEngine::execute() {
 }
 
 void ThreadedEngine::deliver() {
-  while (auto batch = deliveries_.pop()) {
+  for (DeliveryBatch batch; deliveries_.pop(batch);) {
     int64_t ends = 0;
-    for (DeliveryBatch::Item& item : batch->items) {
+    for (DeliveryBatch::Item& item : batch.items) {
       RequestUpdate update;
       update.id = item.id;
-      update.tokens = std::span<const GeneratedToken>(batch->tokens)
+      update.tokens = std::span<const GeneratedToken>(batch.tokens)
                           .subspan(static_cast<size_t>(item.first_token), static_cast<size_t>(item.tokens));
       update.prompt_logprobs = item.prompt_logprobs;
       update.end = item.end.get();
       (*item.on_update)(update);
       if (item.end) ++ends;
     }
-    batch.reset();  // callbacks go before drain() returns
+    batch = {};  // callbacks go before drain() returns
     if (ends == 0) continue;
     {
       const std::lock_guard lock(mutex_);
