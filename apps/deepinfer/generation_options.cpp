@@ -21,7 +21,7 @@ void add_model_options(CLI::App& command, GenerationOptions& options) {
                       "threads (default: one per physical core); never changes the answer")
       ->group(kGroup);
   add_number<int32_t>(command, "--draft-tokens", options.draft_tokens, {.lowest = 0, .highest = 64},
-                      "drafts verified a round (default: the model's own number, 0: none); never changes the answer")
+                      "drafts verified a round (default: as many as pay, 0: none); never changes the answer")
       ->group(kGroup);
   add_number<int64_t>(command, "--prefill-chunk", options.prefill_chunk, {.lowest = 1, .highest = 65536},
                       "prompt tokens a step; never changes the answer")
