@@ -1,5 +1,5 @@
 // CacheMemory: the memory behind block ids and state slots, laid out as a CacheLayout says.  Planned and allocated
-// once, when the engine opens; used by the step executor only.
+// once, when the engine opens; used by the step executor, and by the planner for blocks that no step uses.
 //
 // A block holds tokens_per_block tokens of every full-history group and layer, one part after the other.  A state slot
 // holds all rings of one sequence.  A snapshot is a run of bytes over a list of blocks: of each window group and layer
@@ -34,6 +34,8 @@ class CacheMemory {
   std::byte* history_part(BlockId block, int64_t h) {
     return block_data(block) + part_offsets_[static_cast<size_t>(h)];
   }
+  // All bytes of a block.
+  std::span<std::byte> block(BlockId block) { return {block_data(block), static_cast<size_t>(block_bytes_)}; }
   // A BlockList over pointers made with history_part().
   BlockList history(int64_t h, std::byte* const* parts) const;
   std::span<const Ring> rings(int state_slot) const;

@@ -20,12 +20,16 @@
 #include "engine/request_check.h"
 #include "engine/request_ledger.h"
 #include "engine/step_executor.h"
+#include "engine/tiered_prefixes.h"
 #include "grammar/grammar_compiler.h"
 
 namespace deepinfer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Room for prefixes on their way to the tier below, at least: those of a few long prompts.
+constexpr int64_t kLeastTierQueueBytes = int64_t{64} << 20;
 
 struct Submission {
   Request request;
@@ -53,6 +57,7 @@ class ThreadedEngine final : public Engine {
                   DraftPlanner(setup_.options.draft_schedule, setup_.step_cost), setup_.options.max_sequences),
         start_(Clock::now()) {
     for (StepSlot& slot : slots_) free_slots_.push_back(&slot);
+    if (setup_.tier_store) open_tier();
     output_thread_ = std::thread([this] { deliver(); });
     executor_thread_ = std::thread([this] { execute(); });
     planner_thread_ = std::thread([this] { plan(); });
@@ -65,6 +70,7 @@ class ThreadedEngine final : public Engine {
     }
     work_.notify_one();
     planner_thread_.join();  // when nothing is alive any more
+    tier_.reset();           // writes what is on its way
     plans_.close();
     executor_thread_.join();
     deliveries_.close();
@@ -87,8 +93,13 @@ class ThreadedEngine final : public Engine {
   }
 
   EngineStats stats() const override {
-    const std::lock_guard lock(mutex_);
-    return stats_;
+    EngineStats stats;
+    {
+      const std::lock_guard lock(mutex_);
+      stats = stats_;
+    }
+    if (tier_) stats.tier = tier_->stats();
+    return stats;
   }
   const std::vector<MemoryPlanLine>& memory_plan() const override { return setup_.memory_plan; }
   int32_t vocabulary() const override { return setup_.model->info().vocabulary; }
@@ -101,7 +112,8 @@ class ThreadedEngine final : public Engine {
     std::deque<Submission> submissions;
     std::vector<RequestId> cancellations;
     std::vector<StepSlot*> outcomes;
-    bool empty() const { return submissions.empty() && cancellations.empty() && outcomes.empty(); }
+    bool tier_answers = false;  // the tier has some
+    bool empty() const { return submissions.empty() && cancellations.empty() && outcomes.empty() && !tier_answers; }
   };
 
   Time now() const { return Clock::now() - start_; }
@@ -117,7 +129,11 @@ class ThreadedEngine final : public Engine {
   // Of the planner.
   bool wait_for_work(Inbox& inbox);  // whether the engine is closing
   void take(Inbox& inbox, DeliveryBatch& batch);
+  void open_tier();
+  void take_from_tier(DeliveryBatch& batch);
+  // Hands a request to the scheduler, or lets it wait for the tier.
   void schedule(Submission submission, DeliveryBatch& batch);
+  void submit_to_scheduler(Submission submission, DeliveryBatch& batch);
   void cancel_known(RequestId id, DeliveryBatch& batch);
   void take_compiled(DeliveryBatch& batch);
   void forget_ended();
@@ -141,11 +157,15 @@ class ThreadedEngine final : public Engine {
   // Planner only.
   RequestLedger ledger_;
   std::vector<Submission> compiling_;                        // wait for their grammars
+  std::vector<Submission> asking_;                           // wait for the tier
+  std::vector<TieredPrefixes::Ready> ready_;
   std::vector<std::unique_ptr<RunningSequence>> additions_;  // not yet handed to the executor
   std::vector<RequestId> removals_;
   std::vector<StepSlot*> free_slots_;
   std::vector<EndedRequest> ended_;
   EngineStats counted_;
+
+  std::unique_ptr<TieredPrefixes> tier_;  // null: there is none
 
   std::array<StepSlot, 2> slots_;  // plans in flight
   BlockingQueue<StepSlot*> plans_;
@@ -234,6 +254,7 @@ bool ThreadedEngine::wait_for_work(Inbox& inbox) {
   constexpr Time kGrammarPoll = std::chrono::milliseconds(1);
   Time deadline = setup_.scheduler->next_deadline();
   if (!compiling_.empty()) deadline = std::min(deadline, now() + kGrammarPoll);
+  if (!asking_.empty()) deadline = std::min(deadline, tier_->next_deadline());
   if (deadline == kNever) {
     work_.wait(lock, ready);
   } else {
@@ -255,6 +276,7 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
   }
   for (const RequestId id : inbox.cancellations) cancel_known(id, batch);
   take_compiled(batch);
+  take_from_tier(batch);
   for (StepSlot* slot : inbox.outcomes) {
     const StepOutcome& outcome = slot->outcome;
     scheduler.advance(outcome.result);
@@ -269,7 +291,45 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
   }
 }
 
+void ThreadedEngine::open_tier() {
+  TieredPrefixes::Options options;
+  options.patience = setup_.options.kv_tier_patience;
+  options.most_queued_bytes = std::max(kLeastTierQueueBytes, setup_.options.cache_bytes / 4);
+  const auto wake = [this] {
+    {
+      const std::lock_guard lock(mutex_);
+      inbox_.tier_answers = true;
+    }
+    work_.notify_one();
+  };
+  tier_ = std::make_unique<TieredPrefixes>(*setup_.scheduler, *setup_.memory, std::move(setup_.tier_store),
+                                           *setup_.rule, options, wake);
+}
+
+void ThreadedEngine::take_from_tier(DeliveryBatch& batch) {
+  if (!tier_) return;
+  ready_.clear();
+  tier_->take_ready(now(), ready_);
+  for (const TieredPrefixes::Ready& ready : ready_) {
+    const auto asking = std::find_if(asking_.begin(), asking_.end(),
+                                     [&](const Submission& s) { return s.request.id == ready.request; });
+    DI_CHECK(asking != asking_.end(), "who waits for the tier is known");
+    Submission submission = std::move(*asking);
+    asking_.erase(asking);
+    ledger_.brought(ready.request, ready.from, ready.to);
+    submit_to_scheduler(std::move(submission), batch);
+  }
+}
+
 void ThreadedEngine::schedule(Submission submission, DeliveryBatch& batch) {
+  if (tier_ && tier_->ask(submission.request, now())) {
+    asking_.push_back(std::move(submission));
+  } else {
+    submit_to_scheduler(std::move(submission), batch);
+  }
+}
+
+void ThreadedEngine::submit_to_scheduler(Submission submission, DeliveryBatch& batch) {
   const RequestId id = submission.request.id;
   if (const Status status = setup_.scheduler->submit(std::move(submission.request)); status.ok()) {
     additions_.push_back(std::move(submission.sequence));
@@ -279,13 +339,12 @@ void ThreadedEngine::schedule(Submission submission, DeliveryBatch& batch) {
 }
 
 void ThreadedEngine::cancel_known(RequestId id, DeliveryBatch& batch) {
-  const auto compiling = std::find_if(compiling_.begin(), compiling_.end(),
-                                      [&](const Submission& submission) { return submission.request.id == id; });
-  if (compiling == compiling_.end()) {
+  const auto is_it = [&](const Submission& submission) { return submission.request.id == id; };
+  if (std::erase_if(compiling_, is_it) + std::erase_if(asking_, is_it) == 0) {
     setup_.scheduler->cancel(id);
     return;
   }
-  compiling_.erase(compiling);
+  if (tier_) tier_->forget(id);
   ledger_.end_unplanned(id, EndReason::kCancelled, {}, now(), batch);
 }
 

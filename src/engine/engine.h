@@ -20,6 +20,9 @@
 #include "base/status.h"
 #include "engine/generator.h"
 #include "engine/speculation/draft_planner.h"
+#include "engine/tiers/file_io.h"
+#include "engine/tiers/kv_store.h"
+#include "engine/tiers/prefix_tier.h"
 #include "grammar/grammar_spec.h"
 #include "ops/ops.h"
 #include "scheduling/request.h"
@@ -39,6 +42,13 @@ struct EngineOptions {
   DraftSchedule draft_schedule = DraftSchedule::kLagged;
   // Where the measured times of steps are kept from start to start; empty: they are measured at every start.
   std::filesystem::path step_cost_file;
+  // Prefixes that outlive the engine, in a folder of this name (docs/kv-tiers.md); empty: none.
+  std::filesystem::path kv_disk_folder;
+  int64_t kv_disk_bytes = int64_t{10} << 30;  // of all models and builds in the folder; at least kLeastKvDiskBytes
+  KvDiskIo kv_disk_io = KvDiskIo::kAuto;      // kUring: an error where io_uring is not permitted
+  std::chrono::milliseconds kv_tier_patience{2000};  // a request waits no longer for the tier, and then computes
+  // In place of a folder: makes the tier's store for records of an identity (tier_identity.h).
+  std::function<Result<std::unique_ptr<KvStore>>(const std::string& identity)> kv_store;
 };
 
 struct EngineRequest {
@@ -67,6 +77,7 @@ struct RequestSummary {
   int64_t prompt_tokens = 0;
   int64_t answer_tokens = 0;
   int64_t cached_tokens = 0;          // of the prompt, taken from the prefix cache
+  int64_t tier_tokens = 0;            // of these, brought into it from the tier below for this request
   int64_t recomputed_tokens = 0;      // after preemptions
   int64_t rounds = 0;                 // decode steps
   int64_t drafted = 0, accepted = 0;  // draft tokens verified, and delivered
@@ -91,6 +102,7 @@ struct EngineStats {
   int64_t drafted = 0, accepted = 0;
   Time executing{0};  // in steps
   Time planning{0};   // by the planner thread
+  PrefixTierStats tier;
 };
 
 // One line of the memory plan.

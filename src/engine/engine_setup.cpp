@@ -9,6 +9,8 @@
 #include "base/topology.h"
 #include "engine/model_tokens.h"
 #include "engine/speculation/cost_measurement.h"
+#include "engine/tiers/disk_kv_store.h"
+#include "engine/tiers/tier_identity.h"
 #include "models/open_model.h"
 
 namespace deepinfer {
@@ -31,6 +33,12 @@ Status check_options(const EngineOptions& o) {
   DI_RETURN_IF_ERROR(range("step_rows", o.step_rows, o.max_sequences, int64_t{1} << 20));
   DI_RETURN_IF_ERROR(range("decode_latency", o.decode_latency.count(), 1, 3'600'000));
   DI_RETURN_IF_ERROR(range("early_snapshot_interval", o.early_snapshot_interval, 128, kMost));
+  DI_RETURN_IF_ERROR(range("kv_disk_bytes", o.kv_disk_bytes, kLeastKvDiskBytes, kMost));
+  DI_RETURN_IF_ERROR(range("kv_tier_patience", o.kv_tier_patience.count(), 1, 3'600'000));
+  if (!o.kv_disk_folder.empty() && o.kv_store)
+    return invalid_argument("kv_disk_folder and kv_store are given; allowed: one of them");
+  if ((!o.kv_disk_folder.empty() || o.kv_store) && !o.prefix_cache)
+    return invalid_argument("kv_disk_folder needs prefix_cache");
   if (o.early_snapshot_interval % 128 != 0)
     return invalid_argument(
         fmt::format("early_snapshot_interval is {}; allowed: multiples of 128", o.early_snapshot_interval));
@@ -83,6 +91,30 @@ StepCost step_cost(EngineSetup& setup) {
   return cost;
 }
 
+// Everything that the bytes of cached records depend on, but for the tokens.
+Result<std::string> cache_identity(const EngineSetup& setup) {
+  std::string identity = fmt::format("deepinfer kv cache, format 1\nbackend: {}\n", setup.ops->name());
+  DI_ASSIGN_OR_RETURN(const std::string program, program_identity());
+  DI_ASSIGN_OR_RETURN(const std::string model, model_identity(setup.options.model));
+  const CacheLayout& layout = setup.model->cache_layout();
+  identity += program + model + fmt::format("block: {} tokens\n", layout.tokens_per_block);
+  for (const CacheGroupSpec& group : layout.groups)
+    identity += fmt::format("group: {}, {}, {} layers, {} bytes, {} tokens a record, window {}, {}\n", group.name,
+                            to_string(group.retention), group.layers.size(), group.record_bytes,
+                            group.tokens_per_record, group.window, group.early ? "early" : "not early");
+  return identity;
+}
+
+Result<std::unique_ptr<KvStore>> open_tier_store(const EngineSetup& setup) {
+  const EngineOptions& o = setup.options;
+  if (o.kv_disk_folder.empty() && !o.kv_store) return std::unique_ptr<KvStore>();
+  DI_ASSIGN_OR_RETURN(const std::string identity, cache_identity(setup));
+  if (o.kv_store) return o.kv_store(identity);
+  auto store = DiskKvStore::open({o.kv_disk_folder, o.kv_disk_bytes, identity, o.kv_disk_io});
+  if (!store.ok()) return store.status().with_context("kv_disk_folder");
+  return std::unique_ptr<KvStore>(std::move(store).value());
+}
+
 }  // namespace
 
 bool ModelSnapshotRule::usable(const SnapshotInfo& snapshot, int64_t logits_from) const {
@@ -132,6 +164,7 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   config.prompt_logit_rows = kPromptLogitRows;
   config.decode_latency = options.decode_latency;
   DI_ASSIGN_OR_RETURN(setup.scheduler, Scheduler::create(config, *setup.rule));
+  DI_ASSIGN_OR_RETURN(setup.tier_store, open_tier_store(setup));
 
   setup.memory_plan = {
       {"cache blocks", cache.blocks * layout.bytes_per_block(),

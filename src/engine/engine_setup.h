@@ -30,6 +30,7 @@ struct EngineSetup {
   std::unique_ptr<CacheMemory> memory;
   std::unique_ptr<ModelSnapshotRule> rule;
   std::unique_ptr<Scheduler> scheduler;
+  std::unique_ptr<KvStore> tier_store;  // null: there is no tier below the block pool
   StepCost step_cost;  // unknown where every draft is verified
   std::vector<MemoryPlanLine> memory_plan;
 };

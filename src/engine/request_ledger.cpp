@@ -1,5 +1,6 @@
 #include "engine/request_ledger.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -53,6 +54,12 @@ void RequestLedger::report(StepOutcome& outcome, Time now, DeliveryBatch& batch)
   }
 }
 
+void RequestLedger::brought(RequestId id, int64_t from, int64_t to) {
+  Live& live = live_.at(id);
+  live.brought_from = from;
+  live.brought_to = to;
+}
+
 void RequestLedger::end(const EndedRequest& ended, Time now, DeliveryBatch& batch) {
   const auto found = live_.find(ended.id);
   DI_CHECK(found != live_.end() && found->second.on_update, "a request ends once");
@@ -60,6 +67,8 @@ void RequestLedger::end(const EndedRequest& ended, Time now, DeliveryBatch& batc
   summary.prompt_tokens = ended.prompt_tokens;
   summary.answer_tokens = ended.answer_tokens;
   summary.cached_tokens = ended.cached_tokens;
+  const Live& live = found->second;
+  summary.tier_tokens = std::max<int64_t>(0, std::min(ended.cached_tokens, live.brought_to) - live.brought_from);
   summary.recomputed_tokens = ended.recomputed_tokens;
   finish(ended.id, found->second, ended.reason, now, batch);
 }

@@ -34,6 +34,8 @@ class RequestLedger {
   void planned(const StepPlan& plan, Time now);
   // Takes the tokens of an outcome (moved out of it).
   void report(StepOutcome& outcome, Time now, DeliveryBatch& batch);
+  // The tier below the pool brought [from, to) of the request's prompt.
+  void brought(RequestId id, int64_t from, int64_t to);
   void end(const EndedRequest& ended, Time now, DeliveryBatch& batch);
   // Ends a request that the scheduler does not know: why is ok unless the reason is kError.
   void end_unplanned(RequestId id, EndReason reason, Status why, Time now, DeliveryBatch& batch);
@@ -49,6 +51,7 @@ class RequestLedger {
     Time submitted{0};
     bool placed = false;  // admitted and not retired since
     bool started = false;
+    int64_t brought_from = 0, brought_to = 0;  // tokens of the prompt
     RequestSummary summary;
   };
   void finish(RequestId id, Live& live, EndReason reason, Time now, DeliveryBatch& batch);

@@ -69,6 +69,13 @@ void StepScheduler::publish(Flight::Save& save) {
   const auto* ending = std::get_if<Ending>(&save.sequence->state);
   const bool failed = ending != nullptr && ending->reason == EndReason::kError;
   if (!save.published && !failed && home.generation == cache_generation_) publish_ahead(save);
+  if (tier_feed_ != nullptr && save.published && !failed && home.generation == cache_generation_) {
+    const int64_t position = save.place.info.position;
+    tier_feed_->published(save.sequence->request.salt,
+                          std::span<const int32_t>(save.sequence->tokens).first(static_cast<size_t>(position)),
+                          home.blocks.table().first(static_cast<size_t>(position / config_.cache.tokens_per_block)),
+                          save.place.info, save.place.blocks);
+  }
   cache_.release_snapshot(std::move(save.place));
 }
 

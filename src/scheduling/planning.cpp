@@ -170,8 +170,7 @@ WaitingQueue::Answer StepScheduler::try_to_admit(Sequence& sequence, StepPlan& p
   }
 
   Waiting& waiting = std::get<Waiting>(sequence.state);
-  // One block for each running sequence to grow into; alone it may have all.
-  const int64_t reserve = running_.empty() ? 0 : running_.size() + low_water_;
+  const int64_t reserve = admission_reserve();
   const int64_t room = cache_.available_blocks() - reserve;
   if (!running_.empty() && room <= waiting.tried_room && publications_ == waiting.tried_publications)
     return Answer::kDoesNotFit;

@@ -170,6 +170,18 @@ Time StepScheduler::next_deadline() const {
   return deadlines_.empty() ? kNever : deadlines_.begin()->first;
 }
 
+int64_t StepScheduler::cached_prefix(const Request& request) const {
+  if (!request.reuse_prefix) return 0;
+  return cache_.cached_prefix(request.salt, request.prompt, request.logits_from);
+}
+
+bool StepScheduler::adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info,
+                                 FillBlocks fill) {
+  if (!cache_.adopt(salt, tokens, info, admission_reserve(), fill)) return false;
+  ++publications_;
+  return true;
+}
+
 SchedulerStats StepScheduler::stats() const {
   return {.waiting = waiting_.size() + yielding_,
           .running = running_.size(),

@@ -26,8 +26,10 @@
 #include <span>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/status.h"
 #include "scheduling/cache/cache_coordinator.h"
+#include "scheduling/cache/cache_tier_feed.h"
 #include "scheduling/plan.h"
 #include "scheduling/request.h"
 #include "scheduling/result.h"
@@ -93,6 +95,18 @@ class Scheduler {
 
   // When next_plan() has to be called although nothing happened: the nearest deadline, or kNever.
   virtual Time next_deadline() const = 0;
+
+  // Tiers below the block pool (docs/kv-tiers.md).
+  // Who hears of prefixes that are written; null: nobody.  Outlives the scheduler.
+  virtual void set_tier_feed(CacheTierFeed* feed) = 0;
+  // Tokens of the prompt that the request would start from if it were admitted now.
+  virtual int64_t cached_prefix(const Request& request) const = 0;
+  // Makes a prefix known that was published before, perhaps by another process: takes blocks for info.position tokens
+  // and the snapshot, has `fill` write them, and publishes them.  False, and nothing changed, when there is no room
+  // beside what running sequences need or no snapshots of the kind are kept.
+  using FillBlocks = FunctionRef<void(std::span<const BlockId> blocks, std::span<const BlockId> snapshot_blocks)>;
+  virtual bool adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info,
+                            FillBlocks fill) = 0;
 
   virtual SchedulerStats stats() const = 0;
   virtual bool idle() const = 0;  // nothing waiting, running or in flight

@@ -32,6 +32,9 @@ class StepScheduler final : public Scheduler {
   void advance(const StepResult& result) override;
   void take_ended(std::vector<EndedRequest>& out) override;
   Time next_deadline() const override;
+  void set_tier_feed(CacheTierFeed* feed) override { tier_feed_ = feed; }
+  int64_t cached_prefix(const Request& request) const override;
+  bool adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info, FillBlocks fill) override;
   SchedulerStats stats() const override;
   bool idle() const override;
   void clear_cache() override;
@@ -65,6 +68,9 @@ class StepScheduler final : public Scheduler {
   bool plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan, std::vector<SnapshotCopy>& copies,
                  Flight& flight);
 
+  // Blocks that an admission leaves free or idle: one for each running sequence to grow into; alone it may have all.
+  int64_t admission_reserve() const { return running_.empty() ? 0 : running_.size() + low_water_; }
+
   // Outcome (outcome.cpp).
   void apply(const Flight::Rows& rows, const SequenceResult& result, std::span<const int32_t> tokens);
   void publish(Flight::Save& save);
@@ -94,6 +100,7 @@ class StepScheduler final : public Scheduler {
   int64_t preemptions_ = 0, ended_count_ = 0;
   int64_t prompt_tokens_ = 0, cached_tokens_ = 0, answer_tokens_ = 0;
   std::vector<Sequence*> order_;  // scratch of a plan
+  CacheTierFeed* tier_feed_ = nullptr;
 };
 
 // The message of the first rule that a configuration breaks.

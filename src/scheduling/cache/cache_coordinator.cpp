@@ -100,10 +100,15 @@ void CacheCoordinator::release(SequenceBlocks&& sequence) {
   if (gone.state_slot_ >= 0) free_slots_.push_back(gone.state_slot_);
 }
 
+// 0: none are kept.
+int64_t CacheCoordinator::snapshot_blocks(SnapshotKind kind) const {
+  if (geometry_.full_snapshot_blocks == 0) return 0;
+  return kind == SnapshotKind::kFull ? geometry_.full_snapshot_blocks : geometry_.early_snapshot_blocks;
+}
+
 std::optional<SnapshotPlace> CacheCoordinator::place_snapshot(const SnapshotInfo& info) {
-  const int64_t count =
-      info.kind == SnapshotKind::kFull ? geometry_.full_snapshot_blocks : geometry_.early_snapshot_blocks;
-  if (count == 0 || geometry_.full_snapshot_blocks == 0) return std::nullopt;
+  const int64_t count = snapshot_blocks(info.kind);
+  if (count == 0) return std::nullopt;
   SnapshotPlace place{.info = info, .blocks = {}};
   if (!take(place.blocks, count)) return std::nullopt;
   return place;
@@ -122,6 +127,28 @@ void CacheCoordinator::publish(uint64_t salt, std::span<const int32_t> tokens, c
 void CacheCoordinator::publish_ahead(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence,
                                      const SnapshotPlace& place) {
   index_.publish(salt, tokens, sequence.table_, place.info, place.blocks);
+}
+
+int64_t CacheCoordinator::cached_prefix(uint64_t salt, std::span<const int32_t> known, int64_t logits_from) const {
+  const int64_t last = static_cast<int64_t>(known.size()) - 1;
+  const int64_t wanted = logits_from < 0 ? last : logits_from;
+  return index_.usable_prefix(salt, known, std::min(wanted, last),
+                              [&](const SnapshotInfo& snapshot) { return rule_.usable(snapshot, wanted); });
+}
+
+bool CacheCoordinator::adopt(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info, int64_t reserve,
+                             FunctionRef<void(std::span<const BlockId>, std::span<const BlockId>)> fill) {
+  const int64_t snapshot = snapshot_blocks(info.kind);
+  const int64_t history = info.position / geometry_.tokens_per_block;
+  std::vector<BlockId> blocks;
+  if (snapshot == 0 || history + snapshot > available_blocks() - reserve || !take(blocks, history + snapshot))
+    return false;
+  const auto below = std::span<const BlockId>(blocks).first(static_cast<size_t>(history));
+  const auto of_snapshot = std::span<const BlockId>(blocks).subspan(static_cast<size_t>(history));
+  fill(below, of_snapshot);
+  index_.publish(salt, tokens, below, info, of_snapshot);
+  for (const BlockId block : blocks) pool_.release(block);  // idle, or free where the index had its twin
+  return true;
 }
 
 void CacheCoordinator::check_integrity() const {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "scheduling/cache/block_pool.h"
 #include "scheduling/cache/prefix_index.h"
 #include "scheduling/cache/snapshot.h"
@@ -89,6 +90,13 @@ class CacheCoordinator {
   void publish_ahead(uint64_t salt, std::span<const int32_t> tokens, const SequenceBlocks& sequence,
                      const SnapshotPlace& place);
 
+  // Tokens that admit() would start from.
+  int64_t cached_prefix(uint64_t salt, std::span<const int32_t> known, int64_t logits_from) const;
+  // Publishes a prefix that `fill` writes into fresh blocks.  False, and nothing changed, when they do not fit beside
+  // `reserve` blocks that stay free or idle, or when no such snapshots are kept.
+  bool adopt(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info, int64_t reserve,
+             FunctionRef<void(std::span<const BlockId>, std::span<const BlockId>)> fill);
+
   int64_t available_blocks() const { return pool_.free() + pool_.idle(); }  // all of them can be had
   int64_t held_blocks() const { return pool_.size() - available_blocks(); }
   int64_t cached_snapshots() const { return index_.snapshots(); }
@@ -98,6 +106,7 @@ class CacheCoordinator {
   void check_integrity() const;
 
  private:
+  int64_t snapshot_blocks(SnapshotKind kind) const;
   std::optional<PrefixHit> known_prefix(uint64_t salt, std::span<const int32_t> known, int64_t logits_from);
   std::optional<Admitted> admit_from(const PrefixHit* hit, int64_t tokens, int64_t reserve);
   // `count` blocks more at the end of a list; false and nothing changed when there is no room.

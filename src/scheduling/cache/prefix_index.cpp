@@ -41,8 +41,8 @@ std::span<const int32_t> PrefixIndex::block_of(std::span<const int32_t> tokens, 
   return tokens.subspan(static_cast<size_t>(number * tokens_per_block_), static_cast<size_t>(tokens_per_block_));
 }
 
-std::optional<PrefixHit> PrefixIndex::match(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
-                                            FunctionRef<bool(const SnapshotInfo&)> usable) {
+BlockId PrefixIndex::find_usable(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
+                                 FunctionRef<bool(const SnapshotInfo&)> usable) const {
   const int64_t blocks = std::min(most, static_cast<int64_t>(tokens.size())) / tokens_per_block_;
   BlockId node = PrefixTree::kNone;
   ChainKey key = chain_root(salt);
@@ -54,8 +54,19 @@ std::optional<PrefixHit> PrefixIndex::match(uint64_t salt, std::span<const int32
   }
   node = with_snapshot(node);
   while (node != PrefixTree::kNone && !serves(at(node).info, usable)) node = with_snapshot(tree_.parent(node));
-  if (node == PrefixTree::kNone) return std::nullopt;
+  return node;
+}
 
+int64_t PrefixIndex::usable_prefix(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
+                                   FunctionRef<bool(const SnapshotInfo&)> usable) const {
+  const BlockId node = find_usable(salt, tokens, most, usable);
+  return node == PrefixTree::kNone ? 0 : tree_.depth(node) * tokens_per_block_;
+}
+
+std::optional<PrefixHit> PrefixIndex::match(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
+                                            FunctionRef<bool(const SnapshotInfo&)> usable) {
+  BlockId node = find_usable(salt, tokens, most, usable);
+  if (node == PrefixTree::kNone) return std::nullopt;
   count_use(node);
   PrefixHit hit{.snapshot = at(node).info, .key = tree_.key(node), .blocks = {}, .snapshot_blocks = at(node).blocks};
   hit.blocks.resize(static_cast<size_t>(tree_.depth(node)));

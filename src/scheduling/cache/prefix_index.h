@@ -55,6 +55,10 @@ class PrefixIndex {
   std::optional<PrefixHit> match(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
                                  FunctionRef<bool(const SnapshotInfo&)> usable);
 
+  // Tokens of what match() would give; no use.
+  int64_t usable_prefix(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
+                        FunctionRef<bool(const SnapshotInfo&)> usable) const;
+
   // Makes a prefix known: tokens up to info.position (a block boundary), one block for each, and a snapshot; the caller
   // holds them all.  Blocks that the index has already under the same tokens stay as they are; the given twins are not
   // taken.  A node keeps one snapshot, the one that serves more: a full one rather than an early one, then the smaller
@@ -84,6 +88,9 @@ class PrefixIndex {
   Snapshot& at(BlockId node) { return snapshots_[static_cast<size_t>(node)]; }
   const Snapshot& at(BlockId node) const { return snapshots_[static_cast<size_t>(node)]; }
   bool has_snapshot(BlockId node) const { return order_.contains(node); }
+  // The node of the longest usable prefix; kNone: there is none.
+  BlockId find_usable(uint64_t salt, std::span<const int32_t> tokens, int64_t most,
+                      FunctionRef<bool(const SnapshotInfo&)> usable) const;
   std::span<const int32_t> block_of(std::span<const int32_t> tokens, int64_t number) const;
   // From `node` (kNone included) upwards, the first with a snapshot; kNone when there is none.
   BlockId with_snapshot(BlockId node) const;

@@ -1,0 +1,160 @@
+#include "engine/tiered_prefixes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace deepinfer {
+namespace {
+
+// Keys of 128 tokens each; forgetting them costs questions to the store.
+constexpr size_t kMostKeptKeys = size_t{1} << 20;
+
+PrefixGeometry geometry_of(const CacheLayout& layout) {
+  return {layout.tokens_per_block, layout.bytes_per_block(), CacheMemory::snapshot_blocks(layout, SnapshotKind::kFull),
+          CacheMemory::snapshot_blocks(layout, SnapshotKind::kEarly)};
+}
+
+}  // namespace
+
+TieredPrefixes::TieredPrefixes(Scheduler& scheduler, CacheMemory& memory, std::unique_ptr<KvStore> store,
+                               const SnapshotRule& rule, const Options& options, std::function<void()> wake)
+    : scheduler_(scheduler),
+      memory_(memory),
+      rule_(rule),
+      options_(options),
+      geometry_(geometry_of(memory.layout())),
+      tier_(std::make_unique<PrefixTier>(std::move(store), geometry_, rule_, options.most_queued_bytes,
+                                         [this, wake = std::move(wake)](PrefixAnswer answer) {
+                                           {
+                                             const std::lock_guard lock(mutex_);
+                                             answers_.push_back(std::move(answer));
+                                           }
+                                           wake();
+                                         })) {
+  scheduler_.set_tier_feed(this);
+}
+
+TieredPrefixes::~TieredPrefixes() {
+  scheduler_.set_tier_feed(nullptr);
+}
+
+bool TieredPrefixes::ask(const Request& request, Time now) {
+  if (!request.reuse_prefix || !overdue_.empty()) return false;
+  const int64_t last = static_cast<int64_t>(request.prompt.size()) - 1;
+  PrefixQuestion question;
+  question.ticket = request.id;
+  question.salt = request.salt;
+  question.logits_from = request.logits_from < 0 ? last : request.logits_from;
+  question.most = std::min(last, question.logits_from);
+  question.longer_than = scheduler_.cached_prefix(request);
+  if (question.most / geometry_.tokens_per_block <= question.longer_than / geometry_.tokens_per_block) return false;
+  question.tokens = request.prompt;
+  waiting_[request.id] = {std::min(now + options_.patience, request.deadline), question.longer_than};
+  tier_->ask(std::move(question));
+  return true;
+}
+
+void TieredPrefixes::take_ready(Time now, std::vector<Ready>& out) {
+  std::vector<PrefixAnswer> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    answers.swap(answers_);
+  }
+  for (const PrefixAnswer& answer : answers) {
+    overdue_.erase(answer.ticket);
+    const auto wait = waiting_.find(answer.ticket);
+    if (wait == waiting_.end()) continue;  // nobody waits for it any more
+    const bool adopted = answer.found && adopt(answer);
+    const int64_t cached = wait->second.cached;
+    out.push_back({answer.ticket, cached, adopted ? answer.info.position : cached});
+    waiting_.erase(wait);
+  }
+  for (auto wait = waiting_.begin(); wait != waiting_.end();) {
+    if (now < wait->second.until) {
+      ++wait;
+      continue;
+    }
+    overdue_.insert(wait->first);
+    out.push_back({wait->first, 0, 0});
+    wait = waiting_.erase(wait);
+  }
+  // In the order of submission.
+  std::sort(out.begin(), out.end(), [](const Ready& a, const Ready& b) { return a.request < b.request; });
+}
+
+Time TieredPrefixes::next_deadline() const {
+  Time next = kNever;
+  for (const auto& [id, wait] : waiting_) next = std::min(next, wait.until);
+  return next;
+}
+
+bool TieredPrefixes::adopt(const PrefixAnswer& answer) {
+  const std::byte* payload = answer.payloads.data();
+  const auto block_bytes = static_cast<size_t>(geometry_.block_bytes);
+  const bool adopted = scheduler_.adopt_prefix(
+      answer.salt, answer.tokens, answer.info,
+      [&](std::span<const BlockId> blocks, std::span<const BlockId> snapshot_blocks) {
+        for (const BlockId block : blocks) {
+          std::memcpy(memory_.block(block).data(), payload + geometry_.block_prefix(), block_bytes);
+          payload += geometry_.block_payload();
+        }
+        payload += PrefixGeometry::kSnapshotPrefix;
+        for (const BlockId block : snapshot_blocks) {
+          std::memcpy(memory_.block(block).data(), payload, block_bytes);
+          payload += block_bytes;
+        }
+      });
+  if (!adopted) return false;
+  ChainKey key = chain_root(answer.salt);
+  const auto tokens = std::span<const int32_t>(answer.tokens);
+  const auto step = static_cast<size_t>(geometry_.tokens_per_block);
+  for (size_t at = 0; at < tokens.size(); at += step) {
+    key = chain_hash(key, tokens.subspan(at, step));
+    kept_.insert(key);
+  }
+  return true;
+}
+
+// Copied here and now: at this moment nothing writes to the blocks, and a slow disk holds none of them.
+void TieredPrefixes::published(uint64_t salt, std::span<const int32_t> tokens, std::span<const BlockId> blocks,
+                               const SnapshotInfo& info, std::span<const BlockId> snapshot_blocks) {
+  if (const int64_t evictions = tier_->evictions(); evictions != evictions_ || kept_.size() > kMostKeptKeys) {
+    evictions_ = evictions;
+    kept_.clear();
+  }
+  PrefixCopy copy;
+  std::vector<ChainKey> keys;
+  const auto step = static_cast<size_t>(geometry_.tokens_per_block);
+  ChainKey key = chain_root(salt);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    key = chain_hash(key, tokens.subspan(i * step, step));
+    if (kept_.contains(key)) continue;
+    keys.push_back(key);
+    copy.blocks.push_back(static_cast<int64_t>(i));
+  }
+  const int64_t bytes =
+      static_cast<int64_t>(keys.size()) * geometry_.block_payload() + geometry_.snapshot_payload(info.kind);
+  if (!tier_->has_room(bytes)) return;
+  kept_.insert(keys.begin(), keys.end());
+
+  copy.salt = salt;
+  copy.tokens.assign(tokens.begin(), tokens.end());
+  copy.info = info;
+  copy.payloads.resize(static_cast<size_t>(bytes));
+  std::byte* payload = copy.payloads.data();
+  const auto block_bytes = static_cast<size_t>(geometry_.block_bytes);
+  for (const int64_t number : copy.blocks) {
+    std::memcpy(payload + geometry_.block_prefix(), memory_.block(blocks[static_cast<size_t>(number)]).data(),
+                block_bytes);
+    payload += geometry_.block_payload();
+  }
+  payload += PrefixGeometry::kSnapshotPrefix;
+  for (const BlockId block : snapshot_blocks) {
+    std::memcpy(payload, memory_.block(block).data(), block_bytes);
+    payload += block_bytes;
+  }
+  tier_->keep(std::move(copy));
+}
+
+}  // namespace deepinfer
