@@ -1,5 +1,6 @@
 """The example scripts run as their users run them."""
 
+import re
 import subprocess
 import sys
 
@@ -12,3 +13,14 @@ def test_offline_script():
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 10 and lines[-1].endswith("True length")
+
+
+def test_snippets_of_the_guide(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    guide = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    snippets = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    assert len(snippets) >= 10
+    names: dict = {}
+    for snippet in snippets:
+        line = guide[: guide.index(snippet)].count("\n")
+        exec(compile("\n" * line + snippet, "docs/python.md", "exec"), names)

@@ -70,9 +70,11 @@ class EngineArgs:
         for field, allowed in (("load_format", "auto"), ("engine_type", "NORMAL")):
             if getattr(self, field) != allowed:
                 raise _fail(field, getattr(self, field), repr(allowed))
-        for field in ("trust_remote_code", "disable_log_stats", "chunked_prefill", "offline_inference",
+        for field in ("trust_remote_code", "chunked_prefill", "offline_inference",
                       "prefix_caching"):
             _boolean(field, getattr(self, field))
+        if not _boolean("disable_log_stats", self.disable_log_stats):
+            raise _fail("disable_log_stats", False, "True: LLM.stats() has the numbers")
         if _boolean("stop_preempted_request", self.stop_preempted_request):
             raise _fail("stop_preempted_request", True, "False: preempted requests go on and keep their bits")
 

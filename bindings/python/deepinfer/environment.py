@@ -18,6 +18,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "DEEPINFER_INDEX_ATTN_MEMORY_LIMIT": (),
     "DEEPINFER_PREFILL_ATTEMPT_INTERVAL": (),
     "DEEPINFER_PREFILL_ANY_ATTEMPT_INTERVAL": (),
+    "DEEPINFER_ZERO_OVERHEAD_SCHEDULING": ("1", "true", "True"),
     "DEEPINFER_ENFORCE_EAGER": ("1", "true", "True"),
     "DEEPINFER_DFLASH_ENFORCE_EAGER": ("1", "true", "True"),
     "DEEPINFER_CUDAGRAPH_BATCH_SIZE_INTERVAL": (),
@@ -82,11 +83,6 @@ class Environment:
         self.draft_tokens = _integer(environ, "DEEPINFER_USE_NEXTN_DECODE", -1)
         varlen = environ.get("DEEPINFER_ENABLE_MTP_VARLEN")
         self.verify_all_drafts = varlen is not None and varlen in FALSE
-        self.batch_invariant = environ.get("DEEPINFER_BATCH_INVARIANT")  # always on: both values ask for no more
-        self.zero_overhead = environ.get("DEEPINFER_ZERO_OVERHEAD_SCHEDULING")
-        if self.zero_overhead is not None and self.zero_overhead in FALSE:
-            raise ValueError(f"DEEPINFER_ZERO_OVERHEAD_SCHEDULING is {self.zero_overhead!r}; allowed: '1', not set "
-                             "(the next step is always planned while one runs)")
         self.step_cost_folder = environ.get("DEEPINFER_DECODE_PERF_CACHE_DIR", "")
         self.blacklist = token_list(environ.get("DEEPINFER_DECODE_TOKEN_BLACKLIST", ""))
 
