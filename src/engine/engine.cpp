@@ -47,6 +47,7 @@ struct StepSlot {
   std::vector<std::unique_ptr<RunningSequence>> additions;  // before the plan
   std::vector<RequestId> removals;                          // before the plan: in none that follows
   StepOutcome outcome;
+  StepTimes times;
 };
 
 class ThreadedEngine final : public Engine {
@@ -137,6 +138,7 @@ class ThreadedEngine final : public Engine {
   void cancel_known(RequestId id, DeliveryBatch& batch);
   void take_compiled(DeliveryBatch& batch);
   void forget_ended();
+  void tell_ends(const DeliveryBatch& batch);
   bool start_step();
 
   EngineSetup setup_;
@@ -235,6 +237,7 @@ void ThreadedEngine::plan() {
     ended_.clear();
     scheduler.take_ended(ended_);
     for (const EndedRequest& ended : ended_) ledger_.end(ended, now(), batch);
+    tell_ends(batch);
     if (!batch.items.empty()) deliveries_.push(std::move(batch));
     counted_.scheduler = scheduler.stats();
     counted_.planning += now() - start;
@@ -287,6 +290,8 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
       counted_.accepted += detail.accepted;
     }
     ledger_.report(slot->outcome, now(), batch);
+    for (const auto& observer : setup_.options.observers)
+      observer->step_done(slot->plan, outcome, scheduler.stats(), slot->times);
     free_slots_.push_back(slot);
   }
 }
@@ -399,14 +404,23 @@ void ThreadedEngine::forget_ended() {
   std::erase_if(additions_, [&](const auto& sequence) { return ended.contains(sequence->id()); });
 }
 
+void ThreadedEngine::tell_ends(const DeliveryBatch& batch) {
+  if (setup_.options.observers.empty()) return;
+  for (const DeliveryBatch::Item& item : batch.items)
+    for (const auto& observer : setup_.options.observers)
+      if (item.end) observer->request_ended(item.id, *item.end, now());
+}
+
 bool ThreadedEngine::start_step() {
   if (free_slots_.empty()) return false;
   StepSlot& slot = *free_slots_.back();
+  slot.times.plan_start = now();
   if (!setup_.scheduler->next_plan(now(), slot.plan)) return false;
   free_slots_.pop_back();
   slot.removals = std::exchange(removals_, {});
   ledger_.planned(slot.plan, now());
   slot.additions = std::exchange(additions_, {});
+  slot.times.plan_end = now();
   plans_.push(&slot);
   return true;
 }
@@ -416,7 +430,9 @@ void ThreadedEngine::execute() {
     StepSlot& slot = *next;
     for (auto& sequence : slot.additions) executor_.add(std::move(sequence));
     for (const RequestId id : slot.removals) executor_.remove(id);
+    slot.times.run_start = now();
     executor_.run(slot.plan, slot.outcome);
+    slot.times.run_end = now();
     {
       const std::lock_guard lock(mutex_);
       inbox_.outcomes.push_back(&slot);
@@ -427,6 +443,7 @@ void ThreadedEngine::execute() {
 
 void ThreadedEngine::deliver() {
   for (DeliveryBatch batch; deliveries_.pop(batch);) {
+    const Time start = now();
     int64_t ends = 0;
     for (DeliveryBatch::Item& item : batch.items) {
       RequestUpdate update;
@@ -438,6 +455,8 @@ void ThreadedEngine::deliver() {
       (*item.on_update)(update);
       if (item.end) ++ends;
     }
+    for (const auto& observer : setup_.options.observers)
+      observer->delivered(static_cast<int64_t>(batch.items.size()), start, now());
     batch = {};  // callbacks go before drain() returns
     if (ends == 0) continue;
     {

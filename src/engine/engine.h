@@ -19,6 +19,7 @@
 
 #include "base/status.h"
 #include "engine/generator.h"
+#include "engine/metrics/engine_observer.h"
 #include "engine/speculation/draft_planner.h"
 #include "engine/tiers/file_io.h"
 #include "engine/tiers/kv_store.h"
@@ -49,6 +50,7 @@ struct EngineOptions {
   std::chrono::milliseconds kv_tier_patience{2000};  // a request waits no longer for the tier, and then computes
   // In place of a folder: makes the tier's store for records of an identity (tier_identity.h).
   std::function<Result<std::unique_ptr<KvStore>>(const std::string& identity)> kv_store;
+  std::vector<std::shared_ptr<EngineObserver>> observers;  // called on the engine's threads
 };
 
 struct EngineRequest {

@@ -1,0 +1,47 @@
+// EngineMetrics: the counters, gauges and histograms of one engine, and their text for Prometheus.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/metrics/engine_observer.h"
+#include "engine/metrics/metric.h"
+
+namespace deepinfer {
+
+class EngineMetrics final : public EngineObserver {
+ public:
+  EngineMetrics();
+
+  void step_done(const StepPlan& plan, const StepOutcome& outcome, const SchedulerStats& scheduler,
+                 const StepTimes& times) override;
+  void request_ended(RequestId id, const RequestSummary& summary, Time now) override;
+
+  // Any thread may read them.
+  Gauge waiting, running, prefilling;
+  Gauge held_blocks, total_blocks;
+  Counter steps, prefill_rows, decode_rows;
+  Counter prompt_tokens, cached_tokens, answer_tokens;
+  Counter drafted, accepted, preemptions;
+  Counter stopped, length, cancelled, expired, failed;  // ends by reason
+  Counter plan_nanoseconds, run_nanoseconds;
+  Histogram step_seconds, queue_seconds, first_token_seconds, inter_token_seconds, total_seconds;
+  Histogram accepted_length;  // tokens of a decode round, the one without draft included
+
+ private:
+  bool ended(RequestId id) const;
+
+  // Planner thread: when each request had its last token, and who ended while plans with them were in flight.
+  std::unordered_map<RequestId, Time> last_token_;
+  std::deque<std::pair<int64_t, RequestId>> ended_;  // with the number of steps then
+  int64_t seen_preemptions_ = 0;
+};
+
+// Text exposition format 0.0.4.  model: the value of the label model_name.
+std::string prometheus_text(const EngineMetrics& metrics, std::string_view model);
+
+}  // namespace deepinfer
