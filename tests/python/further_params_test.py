@@ -34,6 +34,21 @@ def test_n_gives_different_answers_that_repeat(llm):
     assert ids_of(run(llm, temperature=1, seq_seed=5)) == ids_of(a)  # the first is the only one of n = 1
 
 
+def test_n_shares_the_blocks_of_the_prompt(llm):
+    prompt = [0] + list(range(700, 1000))
+    params = SamplingParams(n=4, max_tokens=3, seq_seed=5, ignore_eos=True)
+    before = llm.stats()["cached_tokens"]
+    together, = llm.generate(prompt_token_ids=[prompt], sampling_params=params)
+    assert llm.stats()["cached_tokens"] - before == 3 * 256
+    again, = llm.generate(prompt_token_ids=[prompt], sampling_params=params)
+    assert [ids_of(a) for a in together] == [ids_of(a) for a in again]
+    late, = llm.generate(prompt_token_ids=[[0] + list(range(1100, 1600))], sampling_params=SamplingParams(
+        n=3, max_tokens=10, timeout=0.001))
+    assert [a.finish_reason for a in late] == ["timeout"] * 3
+    bad, = llm.generate(prompt_token_ids=[prompt], sampling_params=SamplingParams(n=2, stop_token_ids=[10**6]))
+    assert [a.finish_reason for a in bad] == ["invalid_request"] * 2
+
+
 def test_stop_strings(text_llm):
     whole = run(text_llm)
     word = whole.split()[2]

@@ -69,7 +69,7 @@ class AsyncLLM:
             ids = token_ids(prompt_token_ids) if prompt_token_ids is not None else \
                 engine.prompt_ids(str(prompt), allow_special)
             request = core_request(ids, params, engine.facts, engine.tokenizer, engine.seed(params))
-            submitted = engine.core.submit(request, tell)
+            submitted, = engine.core.submit(request, 1, tell)
         except Refusal as refusal:
             yield Delta(request_id, "", [], refusal.reason, refusal.error)
             return

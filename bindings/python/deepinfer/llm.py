@@ -70,36 +70,51 @@ class OpenEngine:
 class Pending:
     """One answer that LLM waits for, or the failure that it is already."""
 
-    def __init__(self, engine: OpenEngine, ids: Any, params: SamplingParams, seed: int, choice: int, logprobs: bool,
-                 images: Any) -> None:
-        self.request_id = engine.next_id()
+    def __init__(self, request_id: str, params: SamplingParams) -> None:
+        self.request_id = request_id
         self.params = params
+        self.ids: list[int] = []
         self.failed: Optional[FailedOutput] = None
         self.submitted: Any = None
-        try:
-            if images is not None:
-                raise Refusal("ve_error", "multi_modal_data is not offered: this engine answers text only")
-            self.ids = token_ids(ids)
-            self.builder = AnswerBuilder(self.request_id, len(self.ids), params, engine.facts, logprobs)
-            request = core_request(self.ids, params, engine.facts, engine.tokenizer, seed, choice, logprobs)
-            self.submitted = engine.core.submit(request)
-        except Refusal as refusal:
-            self.failed = FailedOutput(self.request_id, refusal.reason, refusal.error)
-        except MemoryError as error:
-            self.failed = FailedOutput(self.request_id, "insufficient_system_resource", str(error))
-        except (ValueError, TypeError) as error:
-            if engine.closed:
-                raise
-            self.failed = FailedOutput(self.request_id, "invalid_request", str(error))
+        self.builder: Any = None
+
+    def fail(self, reason: str, error: object) -> None:
+        self.failed = FailedOutput(self.request_id, reason, str(error))
 
     def wait(self, seconds: float) -> bool:
         return self.failed is not None or self.submitted.wait_end(seconds)
 
-    def collect(self) -> Optional[FailedOutput]:
+    def collect(self) -> None:
         if self.failed is None:
             self.builder.add(self.submitted.take())
             self.failed = self.builder.failure()
-        return self.failed
+
+
+def submit(engine: OpenEngine, prompt: Any, params: SamplingParams, images: Any, logprobs: bool) -> list[Pending]:
+    """The params.n answers to one prompt."""
+    group = [Pending(engine.next_id(), params) for _ in range(params.n)]
+    reason, error = "", ""
+    try:
+        if images is not None:
+            raise Refusal("ve_error", "multi_modal_data is not offered: this engine answers text only")
+        ids = token_ids(prompt)
+        request = core_request(ids, params, engine.facts, engine.tokenizer, engine.seed(params), logprobs)
+        for pending, submitted in zip(group, engine.core.submit(request, params.n)):
+            pending.ids = ids
+            pending.submitted = submitted
+            pending.builder = AnswerBuilder(pending.request_id, len(ids), params, engine.facts, logprobs)
+        return group
+    except Refusal as refusal:
+        reason, error = refusal.reason, refusal.error
+    except MemoryError as refusal:
+        reason, error = "insufficient_system_resource", str(refusal)
+    except (ValueError, TypeError) as refusal:
+        if engine.closed:
+            raise
+        reason, error = "invalid_request", str(refusal)
+    for pending in group:
+        pending.fail(reason, error)
+    return group
 
 
 def token_ids(ids: Any) -> list[int]:
@@ -214,9 +229,7 @@ class LLM:
         groups: list[list[Pending]] = []
         try:
             for prompt, wish, image in zip(ids, params, images):
-                seed = self._engine.seed(wish)
-                groups.append([Pending(self._engine, prompt, wish, seed, choice, logprobs, image)
-                               for choice in range(wish.n)])
+                groups.append(submit(self._engine, prompt, wish, image, logprobs))
         except BaseException:
             self._cancel(pending for group in groups for pending in group)
             raise
@@ -311,8 +324,7 @@ class LLM:
         params.ignore_eos = True
         params.stop = params.stop_token_ids = None
         params.n = 1
-        seed = self._engine.seed(params)
-        pending = Pending(self._engine, prompt_ids, params, seed, 0, True, None)
+        [pending] = submit(self._engine, prompt_ids, params, None, True)
         self._wait([pending], False)
         if pending.failed is not None:
             raise BatchError([pending.failed])

@@ -88,7 +88,7 @@ def wanted_logprobs(params: SamplingParams, wanted: bool) -> int:
 
 
 def core_request(ids: list[int], params: SamplingParams, facts: EngineFacts, tokenizer: Tokenizer, seed: int,
-                 choice: int = 0, logprobs: bool = True) -> "_core.Request":
+                 logprobs: bool = True) -> "_core.Request":
     """Raises Refusal."""
     check_prompt(ids, facts)
     check_tokens(params, facts)
@@ -103,7 +103,6 @@ def core_request(ids: list[int], params: SamplingParams, facts: EngineFacts, tok
     request.repetition_penalty = params.repetition_penalty
     request.max_tokens = params.max_tokens
     request.seed = seed
-    request.choice = choice
     stop_tokens = list(params.stop_token_ids or [])
     if not params.ignore_eos and facts.eos_token not in stop_tokens:
         stop_tokens.append(facts.eos_token)

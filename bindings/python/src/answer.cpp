@@ -5,7 +5,7 @@
 namespace deepinfer::python {
 
 void PendingAnswer::update(const TextUpdate& update) {
-  bool tell = false;
+  bool news = false;
   {
     std::lock_guard lock(mutex_);
     news_.text += update.text;
@@ -19,9 +19,25 @@ void PendingAnswer::update(const TextUpdate& update) {
       ended_ = true;
       ended_signal_.notify_all();
     }
-    tell = on_news_ != nullptr && !std::exchange(told_, true);
+    news = !std::exchange(told_, true);
   }
-  if (tell) on_news_();
+  tell(news);
+}
+
+void PendingAnswer::end_unsent(EndReason reason, Status failure) {
+  bool news = false;
+  {
+    std::lock_guard lock(mutex_);
+    news_.end = AnswerOutcome{reason, std::move(failure), -1, {}};
+    ended_ = true;
+    ended_signal_.notify_all();
+    news = !std::exchange(told_, true);
+  }
+  tell(news);
+}
+
+void PendingAnswer::tell(bool news) {
+  if (news && on_news_ != nullptr) on_news_();
 }
 
 AnswerNews PendingAnswer::take() {

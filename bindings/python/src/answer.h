@@ -2,6 +2,7 @@
 // never waits for the interpreter's lock while it holds the answer's own; read by Python threads.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -38,11 +39,20 @@ class PendingAnswer {
   explicit PendingAnswer(std::function<void()> on_news) : on_news_(std::move(on_news)) {}
 
   void update(const TextUpdate& update);
+  // The request could not be given to the engine, or was cancelled before: there is no update.
+  void end_unsent(EndReason reason, Status failure);
   AnswerNews take();
   // True once the answer has ended.
   bool wait_end(std::chrono::nanoseconds timeout);
 
+  // The request's number, once the engine has it; whether somebody wants it cancelled.  What cancels before there is a
+  // number is seen by whoever sends the request, who looks at `cancelled` after setting `id`.
+  std::atomic<int64_t> id{-1};
+  std::atomic<bool> cancelled{false};
+
  private:
+  void tell(bool news);
+
   std::mutex mutex_;
   std::condition_variable ended_signal_;
   AnswerNews news_;

@@ -27,7 +27,6 @@ namespace {
 struct SubmittedRequest {
   std::shared_ptr<PythonEngine> engine;
   std::shared_ptr<PendingAnswer> answer;
-  RequestId id = 0;
 };
 
 // A Python callable that the output thread calls; its references are counted under the interpreter's lock.
@@ -234,7 +233,6 @@ void bind_request(nb::module_& module) {
 
 void bind_answer(nb::module_& module) {
   nb::class_<SubmittedRequest>(module, "SubmittedRequest")
-      .def_ro("id", &SubmittedRequest::id)
       .def(
           "wait_end",
           [](SubmittedRequest& self, double timeout) {
@@ -255,7 +253,7 @@ void bind_answer(nb::module_& module) {
                                    python_tokens(news.prompt_logprobs), end);
            })
       .def(
-          "cancel", [](SubmittedRequest& self) { self.engine->cancel(self.id); },
+          "cancel", [](SubmittedRequest& self) { self.engine->cancel(*self.answer); },
           nb::call_guard<nb::gil_scoped_release>());
 }
 
@@ -268,16 +266,20 @@ void bind_engine(nb::module_& module) {
   nb::class_<PythonEngine>(module, "Engine")
       .def(
           "submit",
-          [](std::shared_ptr<PythonEngine> self, const TextRequest& request, nb::object on_news) {
-            auto answer = std::make_shared<PendingAnswer>(notifier(std::move(on_news)));
-            SubmittedRequest submitted{self, answer, 0};
+          [](std::shared_ptr<PythonEngine> self, const TextRequest& request, int choices, nb::object on_news) {
+            std::vector<std::shared_ptr<PendingAnswer>> answers;
+            std::vector<SubmittedRequest> submitted;
+            for (int i = 0; i < choices; ++i) {
+              answers.push_back(std::make_shared<PendingAnswer>(notifier(on_news)));
+              submitted.push_back({self, answers.back()});
+            }
             {
               nb::gil_scoped_release unlocked;
-              submitted.id = value_or_raise(self->submit(request, answer));
+              raise_if_error(self->submit(request, std::move(answers)));
             }
             return submitted;
           },
-          "request"_a, "on_news"_a = nb::none())
+          "request"_a, "choices"_a = 1, "on_news"_a = nb::none())
       .def("close", &PythonEngine::close, nb::call_guard<nb::gil_scoped_release>())
       .def("stats", &python_stats)
       .def("memory_plan",

@@ -1,5 +1,7 @@
 #include "python_engine.h"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 
@@ -17,6 +19,63 @@ Result<std::unique_ptr<Ops>> make_ops(const PythonEngineOptions& options) {
   cpu.threads.threads = options.threads;
   return make_cpu_ops(cpu);
 }
+
+// Shorter prompts have no whole block with a snapshot to share.
+constexpr size_t kSharedPrompt = 2 * 128;
+
+Status number(PendingAnswer& answer, const Result<RequestId>& id) {
+  if (!id.ok()) return id.status();
+  answer.id = static_cast<int64_t>(*id);
+  return {};
+}
+
+Status send(Engine& engine, const Tokenizer& tokenizer, const TextRequest& request,
+            const std::shared_ptr<PendingAnswer>& answer) {
+  return number(
+      *answer, submit_text(engine, tokenizer, request, [answer](const TextUpdate& update) { answer->update(update); }));
+}
+
+// The choices 1, 2, ... of a request, sent from the output thread once the first has its prompt computed.  That thread
+// lives inside the engine, so the engine is there.
+class LaterChoices {
+ public:
+  LaterChoices(Engine& engine, const Tokenizer& tokenizer, TextRequest request,
+               std::vector<std::shared_ptr<PendingAnswer>> answers)
+      : engine_(engine), tokenizer_(tokenizer), request_(std::move(request)), answers_(std::move(answers)) {}
+
+  void send_all() {
+    if (std::exchange(sent_, true)) return;
+    const auto waited = std::chrono::steady_clock::now() - submitted_;
+    std::chrono::milliseconds& timeout = request_.request.timeout;
+    const bool late = timeout.count() > 0 && waited >= timeout;
+    if (timeout.count() > 0 && !late)
+      timeout -= std::min(timeout - std::chrono::milliseconds(1),
+                          std::chrono::duration_cast<std::chrono::milliseconds>(waited));
+    for (size_t i = 1; i < answers_.size(); ++i) {
+      PendingAnswer& answer = *answers_[i];
+      request_.request.choice = static_cast<uint32_t>(i);
+      if (answer.cancelled) {
+        answer.end_unsent(EndReason::kCancelled, {});
+      } else if (late) {
+        answer.end_unsent(EndReason::kDeadline, {});
+      } else if (const Status status = send(engine_, tokenizer_, request_, answers_[i]); !status.ok()) {
+        const bool closing = status.code() == StatusCode::kCancelled;
+        answer.end_unsent(closing ? EndReason::kCancelled : EndReason::kError, status);
+      } else if (answer.cancelled) {
+        engine_.cancel(static_cast<RequestId>(answer.id.load()));
+      }
+    }
+    answers_.clear();
+  }
+
+ private:
+  Engine& engine_;
+  const Tokenizer& tokenizer_;
+  TextRequest request_;
+  std::vector<std::shared_ptr<PendingAnswer>> answers_;
+  const std::chrono::steady_clock::time_point submitted_ = std::chrono::steady_clock::now();
+  bool sent_ = false;
+};
 
 }  // namespace
 
@@ -36,16 +95,30 @@ PythonEngine::~PythonEngine() {
   close();
 }
 
-Result<RequestId> PythonEngine::submit(TextRequest request, std::shared_ptr<PendingAnswer> answer) {
+Status PythonEngine::submit(TextRequest request, std::vector<std::shared_ptr<PendingAnswer>> answers) {
   std::shared_lock lock(mutex_);
-  if (engine_ == nullptr) return invalid_argument("the engine is closed");
-  return submit_text(*engine_, *tokenizer_, std::move(request),
-                     [answer = std::move(answer)](const TextUpdate& update) { answer->update(update); });
+  if (engine_ == nullptr) return Status(StatusCode::kCancelled, "the engine is closed");
+  if (answers.size() == 1 || request.request.prompt.size() < kSharedPrompt) {
+    for (size_t i = 0; i < answers.size(); ++i) {
+      request.request.choice = static_cast<uint32_t>(i);
+      DI_RETURN_IF_ERROR(send(*engine_, *tokenizer_, request, answers[i]));
+    }
+    return {};
+  }
+  auto others = std::make_shared<LaterChoices>(*engine_, *tokenizer_, request, answers);
+  const std::shared_ptr<PendingAnswer> first = answers.front();
+  return number(*first,
+                submit_text(*engine_, *tokenizer_, std::move(request), [first, others](const TextUpdate& update) {
+                  first->update(update);
+                  if (!update.tokens.empty() || update.end != nullptr) others->send_all();
+                }));
 }
 
-void PythonEngine::cancel(RequestId id) {
+void PythonEngine::cancel(PendingAnswer& answer) {
+  answer.cancelled = true;
+  const int64_t id = answer.id;
   std::shared_lock lock(mutex_);
-  if (engine_ != nullptr) engine_->cancel(id);
+  if (id >= 0 && engine_ != nullptr) engine_->cancel(static_cast<RequestId>(id));
 }
 
 void PythonEngine::close() {

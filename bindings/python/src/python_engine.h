@@ -6,6 +6,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "answer.h"
 #include "engine/engine.h"
@@ -26,8 +27,10 @@ class PythonEngine {
   static Result<std::unique_ptr<PythonEngine>> open(const PythonEngineOptions& options);
   ~PythonEngine();
 
-  Result<RequestId> submit(TextRequest request, std::shared_ptr<PendingAnswer> answer);
-  void cancel(RequestId id);
+  // Sends the request once for each answer, as choices 0, 1, ...; long prompts are computed by the first, and the
+  // others follow with its first token and find the prompt's blocks in the cache.  An error is of all of them.
+  Status submit(TextRequest request, std::vector<std::shared_ptr<PendingAnswer>> answers);
+  void cancel(PendingAnswer& answer);
   // Cancels what runs, delivers the ends and frees the model.  A second call does nothing.
   void close();
 

@@ -11,11 +11,12 @@
 
 namespace deepinfer::python {
 
-// invalid argument: ValueError; not found: FileNotFoundError; no memory: MemoryError; everything else: RuntimeError.
-// May be called without the interpreter's lock.
+// invalid argument, closing: ValueError; not found: FileNotFoundError; no memory: MemoryError; everything else:
+// RuntimeError. May be called without the interpreter's lock.
 [[noreturn]] inline void raise(const Status& status) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
+    case StatusCode::kCancelled:  // the engine is closing
       throw nanobind::value_error(status.message().c_str());
     case StatusCode::kNotFound: {
       nanobind::gil_scoped_acquire lock;
