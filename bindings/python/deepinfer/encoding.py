@@ -65,7 +65,7 @@ class EncodedRequest:
     token_ids: list[int]  # empty without a tokenizer
     params: dict[str, Any]  # effective values: thinking, temperature, max_tokens, stop, start, constraint, ...
     images: list[dict[str, Any]]
-    core: "_core.ParsedRequest" = field(repr=False, compare=False, default=None)
+    core: Optional["_core.ParsedRequest"] = field(repr=False, compare=False, default=None)
 
 
 def encode_request(protocol: str, body: Union[str, bytes, Mapping[str, Any]], tokenizer: Optional[Tokenizer] = None,
@@ -193,6 +193,8 @@ class EventStream:
 
     def __init__(self, request: EncodedRequest, tokenizer: Tokenizer, *, id: str, model: str, fingerprint: str = "",
                  created: int = 0, random: int = 0) -> None:
+        if request.core is None:
+            raise ValueError("request has no core; allowed: results of encode_request")
         self._core = _core.EventStream(request.core, tokenizer._core, id, model, fingerprint, created, random)
         self._logprobs = request.params["logprobs"]
 

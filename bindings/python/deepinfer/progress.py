@@ -11,7 +11,7 @@ class Progress:
         self._bar: Any = None
         if wanted and total > 0 and sys.stderr.isatty():
             try:
-                from tqdm import tqdm
+                from tqdm import tqdm  # type: ignore[import-untyped]
             except ImportError:
                 return
             self._bar = tqdm(total=total, desc="Processed prompts", unit=" prompts")

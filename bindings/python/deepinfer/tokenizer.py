@@ -54,7 +54,7 @@ class Tokenizer:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that a token stands for, which need not be whole characters."""
-        return self._core.bytes(token_id)
+        return self._core.token_bytes(token_id)
 
     def convert_tokens_to_ids(self, token: str) -> Optional[int]:
         return self._core.id(token.encode("utf-8", "surrogatepass"))

@@ -31,7 +31,7 @@ void bind_tokenizer(nb::module_& module) {
           "decode", [](const Tokenizer& self, const std::vector<int32_t>& ids) { return self.decode(ids); }, "ids"_a,
           nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "bytes",
+          "token_bytes",
           [](const Tokenizer& self, int32_t id) {
             const std::string_view bytes = self.bytes(id);
             return nb::bytes(bytes.data(), bytes.size());
