@@ -72,6 +72,7 @@ Status check_isa(CpuIsa isa) {
   }
   if (isa == CpuIsa::kAmx) {
     missing.require(extended.ecx >> 1 & 1, "AVX512_VBMI");
+    missing.require(extended.ecx >> 8 & 1, "GFNI");
     missing.require(extended.edx >> 22 & 1, "AMX-BF16");
     missing.require(extended.edx >> 24 & 1, "AMX-TILE");
     missing.require((state & kTileState) == kTileState, "tile state saved by the operating system");

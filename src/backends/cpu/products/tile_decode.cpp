@@ -5,19 +5,16 @@ namespace {
 
 constexpr Fp8Tables make_fp8_tables() {
   Fp8Tables tables{};
-  for (int code = 1; code < 128; ++code) {
-    int exponent = code >> 3, fraction = code & 7;
-    if (exponent == 0) {  // subnormal: fraction * 2^-9
-      exponent = 1;
-      while ((fraction & 8) == 0) {
-        fraction <<= 1;
-        --exponent;
-      }
-      fraction &= 7;
+  for (int place = 0; place < 16; ++place) {
+    int exponent = 1, fraction = place & 7;  // fraction * 2^-9
+    if (fraction == 0) continue;             // -0 too: a sign alone would wrap
+    while ((fraction & 8) == 0) {
+      fraction <<= 1;
+      --exponent;
     }
-    const int bits = (exponent - 7 + 127 + 120) << 7 | fraction << 4;
-    tables.low[code] = static_cast<uint8_t>(bits);
-    tables.high[code] = static_cast<uint8_t>(bits >> 8);
+    const int bits = (place & 8) << 12 | (exponent - 7 + 127 + 120) << 7 | (fraction & 7) << 4;
+    tables.low[place] = static_cast<uint8_t>(bits);
+    tables.high[place] = static_cast<uint8_t>(bits >> 8);
   }
   return tables;
 }

@@ -30,21 +30,22 @@ constexpr int64_t step_columns(WeightFormat format) {
   return format == WeightFormat::kFp8 ? 64 : 32;
 }
 
-// The bf16 bits of every e4m3 magnitude times 2^120, as lower and upper bytes.
+// The bf16 bits of the e4m3 numbers below 2^-6, times 2^120, as lower and upper bytes; by sign and fraction.
 struct Fp8Tables {
-  alignas(64) uint8_t low[128];
-  uint8_t high[128];
+  alignas(64) uint8_t low[64];
+  uint8_t high[64];
 };
 extern const Fp8Tables kFp8Tables;
 
-// The table holds values with a larger exponent and the decoder subtracts what is too much, less the scale, saturating:
-// zeros stay zero without a mask.
+// Codes become values with a larger exponent and the decoder subtracts what is too much, less the scale, saturating:
+// zeros stay zero without a mask.  Both bytes of a value times 2^120 are bits of the code and constant ones, as
+// 127 - 7 + 120 is 240, unless the code is zero or subnormal: these few are looked up.  Moving bits takes another port
+// than looking up.
 struct Fp8Decoder {
-  __m512i low0, low1, high0, high1;
+  __m512i low, high;
 
   static DI_TILE_MEMBER Fp8Decoder load() {
-    return {_mm512_load_si512(kFp8Tables.low), _mm512_load_si512(kFp8Tables.low + 64),
-            _mm512_load_si512(kFp8Tables.high), _mm512_load_si512(kFp8Tables.high + 64)};
+    return {_mm512_load_si512(kFp8Tables.low), _mm512_load_si512(kFp8Tables.high)};
   }
 
   // What the values of each step of a run lose of their exponent: 247 - scale, for the columns 0-31 of the step in the
@@ -62,13 +63,18 @@ struct Fp8Decoder {
 
   // 64 codes as the rows of two tiles: columns 0-7 16-23 32-39 48-55, columns 8-15 24-31 40-47 56-63.
   DI_TILE_MEMBER void decode(__m512i codes, __m512i surplus, uint16_t* to) const {
-    const __m512i sign = _mm512_set1_epi8(static_cast<int8_t>(0x80));
-    codes = _mm512_maskz_mov_epi8(_mm512_cmpneq_epi8_mask(codes, sign), codes);  // -0 is 0: its sign alone would wrap
-    const __m512i low = _mm512_permutex2var_epi8(low0, codes, low1);
-    const __m512i magnitude = _mm512_permutex2var_epi8(high0, codes, high1);
-    const __m512i high = _mm512_ternarylogic_epi32(magnitude, codes, sign, 0xF8);  // magnitude | (codes & sign)
-    _mm512_store_si512(to, _mm512_subs_epu16(_mm512_unpacklo_epi8(low, high), surplus));
-    _mm512_store_si512(to + kTileElements, _mm512_subs_epu16(_mm512_unpackhi_epi8(low, high), surplus));
+    // Bit matrices; the rows of the upper output bits are the lower bytes.
+    const __m512i fraction_up = _mm512_set1_epi64(0x0000000001020408);              // seeeemmm: emmm0000
+    const __m512i exponent_down = _mm512_set1_epi64(0x1020400000000080);            // s0000eee
+    const __m512i sign_and_fraction = _mm512_set1_epi64(0x0102048000000000);        // 0000smmm
+    const __mmask64 small = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));  // zero and subnormal
+    const __m512i place = _mm512_gf2p8affine_epi64_epi8(codes, sign_and_fraction, 0);
+    const __m512i lower =
+        _mm512_mask_permutexvar_epi8(_mm512_gf2p8affine_epi64_epi8(codes, fraction_up, 0), small, place, low);
+    const __m512i upper =
+        _mm512_mask_permutexvar_epi8(_mm512_gf2p8affine_epi64_epi8(codes, exponent_down, 0x78), small, place, high);
+    _mm512_store_si512(to, _mm512_subs_epu16(_mm512_unpacklo_epi8(lower, upper), surplus));
+    _mm512_store_si512(to + kTileElements, _mm512_subs_epu16(_mm512_unpackhi_epi8(lower, upper), surplus));
   }
 };
 
