@@ -94,6 +94,7 @@ struct GenerationResult {
   FinishReason finish = FinishReason::kStop;
   int64_t prompt_tokens = 0;
   int64_t reused_tokens = 0;  // prompt tokens whose state was still there from the previous call
+  int64_t disk_tokens = 0;    // of these, brought from a folder of earlier work (engine_generator.h)
   int64_t rounds = 0;         // decode steps
   int64_t drafted = 0;        // draft tokens verified
   int64_t accepted = 0;       // draft tokens delivered
