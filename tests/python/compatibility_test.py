@@ -13,7 +13,8 @@ from deepinfer import LLM, EngineArgs
 from deepinfer.environment import REFUSED, Environment
 
 TEXT = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
-OWN_ARGUMENTS = {"backend", "threads", "cache_bytes", "prefix_caching", "decode_latency_ms"}
+OWN_ARGUMENTS = {"backend", "threads", "cache_bytes", "prefix_caching", "decode_latency_ms", "kv_disk_folder",
+                 "kv_disk_bytes"}
 
 
 def table(heading):
@@ -105,6 +106,7 @@ def test_variable(row):
 
 def test_wrong_values_of_variables():
     for name, text in (("DEEPINFER_USE_NEXTN_DECODE", "-1"), ("DEEPINFER_USE_NEXTN_DECODE", "x"),
+                       ("DEEPINFER_LOGGING_INTERVAL_STEP", "1.5"),
                        ("DEEPINFER_DECODE_TOKEN_BLACKLIST", "3,2"), ("DEEPINFER_DECODE_TOKEN_BLACKLIST", "a..b"),
                        ("DEEPINFER_DECODE_TOKEN_BLACKLIST", "0..99999999999")):
         with pytest.raises(ValueError, match=name):

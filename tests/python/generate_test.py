@@ -1,6 +1,7 @@
 """LLM.generate: DeepInfer's result forms, prompts, seeds, and failures in their places."""
 
 import array
+import time
 
 import pytest
 
@@ -173,3 +174,36 @@ def test_model_folders_that_are_not_there(tmp_path):
         deepinfer.LLM(str(tmp_path))
     with pytest.raises(TypeError, match="max_modle_len"):
         deepinfer.LLM(MODEL, max_modle_len=5)
+
+
+def test_statistics(capfd, monkeypatch):
+    monkeypatch.setenv("DEEPINFER_LOGGING_INTERVAL_STEP", "2")
+    with deepinfer.LLM(MODEL, max_model_len=512, disable_log_stats=False, served_model_name="tiny", **SMALL) as llm:
+        llm.generate("a", SamplingParams(max_tokens=30, ignore_eos=True))
+        assert 'model_name="tiny"' in llm.metrics()
+        for _ in range(100):  # answers are delivered before they are counted
+            if llm.stats()["ended"] == 1:
+                break
+            time.sleep(0.02)
+        assert llm.stats()["answer_tokens"] == 30
+    lines = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("deepinfer: ")]
+    assert len(lines) >= 5 and all("[stats] (is_prompt " in line for line in lines)
+
+
+def test_prefixes_outlive_the_engine_on_disk(tmp_path):
+    ids = [0] + list(range(300, 700))
+    answers, cached = [], []
+    for _ in range(2):
+        with deepinfer.LLM(MODEL, max_model_len=1024, kv_disk_folder=tmp_path / "kv", **SMALL) as llm:
+            answers.append(llm.generate(prompt_token_ids=[ids], sampling_params=SamplingParams(**GREEDY, max_tokens=8)))
+            cached.append(llm.stats()["cached_tokens"])
+    assert answers[0] == answers[1]
+    assert cached[0] == 0 and cached[1] >= 256
+
+
+def test_disk_folders_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Exception, match="file"):
+        deepinfer.LLM(MODEL, kv_disk_folder=tmp_path / "file", **SMALL)
+    with pytest.raises(ValueError, match="kv_disk_bytes"):
+        deepinfer.LLM(MODEL, kv_disk_folder=tmp_path / "kv", kv_disk_bytes=1, **SMALL)

@@ -44,6 +44,9 @@ class AsyncLLM:
     def stats(self) -> dict[str, Union[int, float]]:
         return self._engine.core.stats()
 
+    def metrics(self) -> str:
+        return self._engine.core.metrics_text(self._engine.args.served_model_name)
+
     async def generate(self, prompt: Optional[str] = None, sampling_params: Optional[SamplingParams] = None,
                        prompt_token_ids: Optional[Sequence[int]] = None, *,
                        allow_special: bool = False) -> AsyncIterator[Delta]:

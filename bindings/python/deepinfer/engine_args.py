@@ -48,6 +48,8 @@ class EngineArgs:
     cache_bytes: Optional[int] = None
     prefix_caching: bool = True
     decode_latency_ms: int = 250
+    kv_disk_folder: Optional[str] = None
+    kv_disk_bytes: int = 10 << 30
 
     def __post_init__(self) -> None:
         self._check_text()
@@ -55,9 +57,9 @@ class EngineArgs:
         self._check_numbers()
 
     def _check_text(self) -> None:
-        for field in ("model", "tokenizer"):
+        for field in ("model", "tokenizer", "kv_disk_folder"):
             value = getattr(self, field)
-            if field == "tokenizer" and value is None:
+            if field != "model" and value is None:
                 continue
             if not isinstance(value, (str, os.PathLike)):
                 raise TypeError(f"{field} is {value!r}, a {type(value).__name__}; allowed: the path of a folder")
@@ -70,11 +72,9 @@ class EngineArgs:
         for field, allowed in (("load_format", "auto"), ("engine_type", "NORMAL")):
             if getattr(self, field) != allowed:
                 raise _fail(field, getattr(self, field), repr(allowed))
-        for field in ("trust_remote_code", "chunked_prefill", "offline_inference",
+        for field in ("trust_remote_code", "disable_log_stats", "chunked_prefill", "offline_inference",
                       "prefix_caching"):
             _boolean(field, getattr(self, field))
-        if not _boolean("disable_log_stats", self.disable_log_stats):
-            raise _fail("disable_log_stats", False, "True: LLM.stats() has the numbers")
         if _boolean("stop_preempted_request", self.stop_preempted_request):
             raise _fail("stop_preempted_request", True, "False: preempted requests go on and keep their bits")
 
@@ -103,6 +103,7 @@ class EngineArgs:
                      f"integers from max_num_seqs, {self.max_num_seqs}, to {2**20}")
         _integer("threads", self.threads, 0, 4096)
         _integer("decode_latency_ms", self.decode_latency_ms, 1, 3_600_000)
+        _integer("kv_disk_bytes", self.kv_disk_bytes, 1, 2**50)
         if self.cache_bytes is not None:
             _integer("cache_bytes", self.cache_bytes, 1, 2**50)
 
@@ -124,6 +125,9 @@ class EngineArgs:
         options.max_sequences = self.max_num_seqs
         options.step_rows = self.batched_tokens
         options.decode_latency_ms = self.decode_latency_ms
+        options.kv_disk_folder = self.kv_disk_folder or ""
+        options.kv_disk_bytes = self.kv_disk_bytes
+        options.stats_interval = 0 if self.disable_log_stats else max(0, environment.stats_interval)
         options.prefix_cache = self.prefix_caching
         options.verify_all_drafts = environment.verify_all_drafts
         if environment.step_cost_folder:

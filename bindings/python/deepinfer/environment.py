@@ -52,7 +52,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "DEEPINFER_MULTIMODAL_POOL_SIZE_GB": (),
     "DEEPINFER_MULTI_MODAL_BUFFER_SIZE": (),
     "DEEPINFER_MULTI_MODAL_WORKER_TIMEOUT": (),
-    "DEEPINFER_LOGGING_INTERVAL_STEP": ("0",),
     "DEEPINFER_NCCL_MEMORY_SAMPLE_INTERVAL_STEPS": (),
     "DEEPINFER_RINGBUFFER_WARNING_INTERVAL": (),
     "DEEPINFER_GC_INTERVAL_STEP": (),
@@ -80,23 +79,25 @@ class Environment:
             if value and value not in allowed:
                 also = "".join(f"{v!r}, " for v in allowed)
                 raise ValueError(f"{name} is {value!r}; allowed: {also}not set (docs/compatibility.md says why)")
-        self.draft_tokens = _integer(environ, "DEEPINFER_USE_NEXTN_DECODE", -1)
+        self.draft_tokens = _integer(environ, "DEEPINFER_USE_NEXTN_DECODE", -1, 0, "integers from 0 (0: no speculation)")
+        self.stats_interval = _integer(environ, "DEEPINFER_LOGGING_INTERVAL_STEP", 100, -(2**31), "integers (0 and "
+                                       "below: no lines)")
         varlen = environ.get("DEEPINFER_ENABLE_MTP_VARLEN")
         self.verify_all_drafts = varlen is not None and varlen in FALSE
         self.step_cost_folder = environ.get("DEEPINFER_DECODE_PERF_CACHE_DIR", "")
         self.blacklist = token_list(environ.get("DEEPINFER_DECODE_TOKEN_BLACKLIST", ""))
 
 
-def _integer(environ: Mapping[str, str], name: str, default: int) -> int:
+def _integer(environ: Mapping[str, str], name: str, default: int, least: int, allowed: str) -> int:
     text = environ.get(name)
     if not text:
         return default
     try:
         value = int(text)
     except ValueError:
-        value = -1
-    if value < 0:
-        raise ValueError(f"{name} is {text!r}; allowed: integers from 0 (0: no speculation)")
+        value = least - 1
+    if not least <= value < 2**31:
+        raise ValueError(f"{name} is {text!r}; allowed: {allowed}")
     return value
 
 

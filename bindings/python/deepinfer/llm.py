@@ -182,6 +182,10 @@ class LLM:
         """Counts since the engine was opened."""
         return self._engine.core.stats()
 
+    def metrics(self) -> str:
+        """Counters, gauges and histograms in Prometheus' text format."""
+        return self._engine.core.metrics_text(self.args.served_model_name)
+
     def generate(self, prompts: Union[str, Sequence[str], None] = None,
                  sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
                  prompt_token_ids: Optional[Sequence[Sequence[int]]] = None, use_tqdm: bool = True,

@@ -90,7 +90,8 @@ class ChatOutput:
 
 @dataclass(frozen=True)
 class Delta:
-    """A piece of an answer of AsyncLLM.  The last one has a finish_reason."""
+    """A piece of an answer of AsyncLLM.  The last one has a finish_reason, and perhaps nothing else: tokens do not wait
+    to know whether another follows, so the mark of the last RequestOutput may be missing."""
 
     request_id: str
     text: str

@@ -146,6 +146,13 @@ void bind_options(nb::module_& module) {
       .def_rw("tokenizer", &PythonEngineOptions::tokenizer)
       .def_rw("backend", &PythonEngineOptions::backend)
       .def_rw("threads", &PythonEngineOptions::threads)
+      .def_rw("stats_interval", &PythonEngineOptions::stats_interval)
+      .def_prop_rw(
+          "kv_disk_folder", [](const PythonEngineOptions& o) { return o.engine.kv_disk_folder.string(); },
+          [](PythonEngineOptions& o, const std::string& v) { o.engine.kv_disk_folder = v; })
+      .def_prop_rw(
+          "kv_disk_bytes", [](const PythonEngineOptions& o) { return o.engine.kv_disk_bytes; },
+          [](PythonEngineOptions& o, int64_t v) { o.engine.kv_disk_bytes = v; })
       .def_prop_rw(
           "max_context", [](const PythonEngineOptions& o) { return o.engine.max_context; },
           [](PythonEngineOptions& o, int64_t v) { o.engine.max_context = v; })
@@ -282,6 +289,7 @@ void bind_engine(nb::module_& module) {
           "request"_a, "choices"_a = 1, "on_news"_a = nb::none())
       .def("close", &PythonEngine::close, nb::call_guard<nb::gil_scoped_release>())
       .def("stats", &python_stats)
+      .def("metrics_text", &PythonEngine::metrics_text, "model"_a)
       .def("memory_plan",
            [](const PythonEngine& self) {
              nb::list lines;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
 #include "backends/cpu/cpu_ops.h"
+#include "engine/metrics/stats_line.h"
 #include "ops/ops.h"
 
 namespace deepinfer::python {
@@ -19,6 +21,8 @@ Result<std::unique_ptr<Ops>> make_ops(const PythonEngineOptions& options) {
   cpu.threads.threads = options.threads;
   return make_cpu_ops(cpu);
 }
+
+void print_line(std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); }
 
 // Shorter prompts have no whole block with a snapshot to share.
 constexpr size_t kSharedPrompt = 2 * 128;
@@ -87,7 +91,13 @@ Result<std::unique_ptr<PythonEngine>> PythonEngine::open(const PythonEngineOptio
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::load(vocabulary));
   opened->tokenizer_ = std::move(tokenizer);
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_ops(options));
-  DI_ASSIGN_OR_RETURN(opened->engine_, Engine::open(options.engine, std::move(ops)));
+  opened->metrics_ = std::make_shared<EngineMetrics>();
+  EngineOptions engine = options.engine;
+  engine.observers.push_back(opened->metrics_);
+  if (options.stats_interval > 0)
+    engine.observers.push_back(
+        std::make_shared<StatsLine>(options.stats_interval, engine.step_rows, engine.max_sequences, print_line));
+  DI_ASSIGN_OR_RETURN(opened->engine_, Engine::open(engine, std::move(ops)));
   return opened;
 }
 

@@ -10,6 +10,7 @@
 
 #include "answer.h"
 #include "engine/engine.h"
+#include "engine/metrics/engine_metrics.h"
 #include "engine/text_generation.h"
 #include "text/tokenizer.h"
 
@@ -20,6 +21,7 @@ struct PythonEngineOptions {
   std::string tokenizer;         // folder or tokenizer.json; empty: the model's
   std::string backend = "auto";  // "auto", "cpu" or "reference"
   int threads = 0;               // 0: one per physical core
+  int64_t stats_interval = 0;    // steps between two lines of statistics on standard error; 0: none
 };
 
 class PythonEngine {
@@ -34,6 +36,8 @@ class PythonEngine {
   // Cancels what runs, delivers the ends and frees the model.  A second call does nothing.
   void close();
 
+  // For Prometheus; also after close().
+  std::string metrics_text(const std::string& model) const { return prometheus_text(*metrics_, model); }
   std::shared_ptr<const Tokenizer> tokenizer() const { return tokenizer_; }
   // Calls use(const Engine&); false after close().
   template <typename Use>
@@ -48,6 +52,7 @@ class PythonEngine {
   mutable std::shared_mutex mutex_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<EngineMetrics> metrics_;
 };
 
 }  // namespace deepinfer::python
