@@ -87,10 +87,11 @@ DI_TILE void exchange_sums(WaitingSums to, WaitingSums from) {
   memory_barrier();
 }
 
-// Tile t of a run brings an eighth of the sums of the next pair near.
+// Tile t of a run brings an eighth of the sums of the next pair near.  They have long been this core's own: a plain
+// read is enough, and faster.
 DI_TILE void prefetch_sums(WaitingSums sums, int64_t t) {
   const char* line = reinterpret_cast<const char*>(sums.memory) + t * (4 * 4 * kSumElements / kRunTiles);
-  for (int64_t i = 0; i < 4 * 4 * kSumElements / kRunTiles; i += 64) __builtin_prefetch(line + i, 1);
+  for (int64_t i = 0; i < 4 * 4 * kSumElements / kRunTiles; i += 64) _mm_prefetch(line + i, _MM_HINT_T0);
 }
 
 // Lines [first, last) of an activation tile, into the second-level cache.
@@ -172,7 +173,7 @@ void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t row
       _tile_dpbf16ps(1, 5, 6);
       memory_barrier();
       if (last) continue;
-      for (int64_t r = 0; r < kRangeOutputs / kRunTiles; ++r) decoder.prefetch_row();
+      for (int64_t r = 0; r < kRangeOutputs / kRunTiles; ++r) decoder.template prefetch_row<_MM_HINT_T0>();
       decoder.decode(t, 0, kRangeChunks);
     }
     if (!last) decoder.decode_from(tiles);
@@ -266,8 +267,8 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
         }
         if (last) continue;
         if (pairs == 1) memory_barrier();
-        if (t < chunks) {
-          for (int64_t r = 0; r < kChunkRows; ++r) decoder.prefetch_row();
+        if (t < chunks) {  // not yet into the first-level cache: activations and sums pass through it meanwhile
+          for (int64_t r = 0; r < kChunkRows; ++r) decoder.template prefetch_row<_MM_HINT_T1>();
         }
         decoder.decode(t, chunk, chunk + chunks);
       }
