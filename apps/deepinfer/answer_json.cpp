@@ -53,6 +53,10 @@ Json answer_json(const Answer& answer, const LoadedModel& model, const Generatio
                      {"completion_tokens", completion},
                      {"reasoning_tokens", answer.reasoning_tokens},
                      {"total_tokens", run.prompt_tokens + completion}};
+  if (model.kv_cache) {
+    object["usage"]["cached_tokens"] = run.reused_tokens;
+    object["usage"]["disk_tokens"] = run.disk_tokens;
+  }
   object["seed"] = params.seed;
   if (params.logprobs >= 0) object["logprobs"] = logprobs_json(*model.tokenizer, run, params.logprobs > 0);
   object["drafts"] = {{"rounds", run.rounds}, {"drafted", run.drafted}, {"accepted", run.accepted}};

@@ -52,7 +52,9 @@ std::string statistics_line(const Answer& answer, uint64_t seed, double load_sec
   const auto tokens = static_cast<int64_t>(run.tokens.size());
   std::string line =
       fmt::format("[seed {}; load {:.0f} ms; prompt {} tokens", seed, 1e3 * load_seconds, run.prompt_tokens);
-  if (run.reused_tokens > 0) line += fmt::format(" ({} kept from before)", run.reused_tokens);
+  if (run.disk_tokens > 0) line += fmt::format(" ({} prompt tokens from disk)", run.disk_tokens);
+  if (const int64_t kept = run.reused_tokens - run.disk_tokens; kept > 0)
+    line += fmt::format(" ({} kept from before)", kept);
   line += fmt::format(" in {:.0f} ms, {:.0f} tokens/s; answer {} tokens in {:.0f} ms, {:.0f} tokens/s",
                       1e3 * run.prefill_seconds, per_second(run.prompt_tokens - run.reused_tokens, run.prefill_seconds),
                       tokens, 1e3 * run.decode_seconds, per_second(tokens, run.decode_seconds));

@@ -56,6 +56,16 @@ void add_model_options(CLI::App& command, GenerationOptions& options) {
           "cpu (default), or reference: plain C++, slow, the oracle")
       ->type_name("NAME")
       ->group(kGroup);
+  auto* folder = command
+                     .add_option("--kv-cache", options.kv_cache,
+                                 "keep what is computed of prompts and answers in FOLDER, and begin with what is there; "
+                                 "never changes the answer")
+                     ->type_name("FOLDER")
+                     ->group(kGroup);
+  add_number<double>(command, "--kv-cache-size", options.kv_cache_size, {.lowest = 0.01, .highest = 1e6},
+                     "GB in that folder (default: 10); what was not used for longest goes first")
+      ->needs(folder)
+      ->group(kGroup);
 }
 
 void add_turn_options(CLI::App& command, GenerationOptions& options) {

@@ -27,6 +27,8 @@ struct GenerationOptions {
   std::optional<int64_t> prefill_chunk;
   PrefillMode prefill = PrefillMode::kExact;
   std::string backend = "cpu";
+  std::optional<std::string> kv_cache;  // folder
+  std::optional<double> kv_cache_size;  // GB
 
   // The turn.
   std::string system;

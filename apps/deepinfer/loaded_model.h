@@ -19,6 +19,7 @@ struct LoadedModel {
   GenerationDefaults defaults;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Generator> generator;
+  bool kv_cache = false;  // the generator begins with what earlier processes left
   double load_seconds = 0;
 };
 

@@ -29,6 +29,7 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer run "What is 27 + 45?" --thinking --verbose
   deepinfer run -f question.txt --json
   echo "Repeat after me: blue 42" | deepinfer run --temperature 0
+  deepinfer run --kv-cache ~/.cache/deepinfer/kv -f long_document.txt
   deepinfer run --raw "Once upon a time" --max-tokens 40 --seed 7
   deepinfer run -m deepseek-ai/DeepSeek-V4.1-Flash --system "Be brief." "Why is the sky blue?"
 
