@@ -76,7 +76,7 @@ ExitCode run(const Options& options) {
     BatchProgress(*lines, options.quiet).finish(counts);
     return ExitCode::kOk;
   }
-  const Result<LoadedEngine> loaded = open_engine(options.engine);
+  Result<LoadedEngine> loaded = open_engine(options.engine);
   if (!loaded.ok()) return report_error(loaded.status());
   const BatchContext context = make_context(options, *loaded);
   BatchLimits limits;
@@ -91,10 +91,12 @@ ExitCode run(const Options& options) {
                        [&](const BatchCounts& now) { progress.show(now); });
   }
   progress.finish(counts);
+  const Status closed = loaded->close();
   if (status.code() == StatusCode::kCancelled) {
     if (!options.quiet) write_standard_error("interrupted; the same command goes on from here\n");
     return ExitCode::kInterrupted;
   }
+  if (status.ok()) status = closed;
   return status.ok() ? ExitCode::kOk : report_error(status);
 }
 

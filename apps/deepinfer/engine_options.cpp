@@ -4,9 +4,11 @@
 #include <map>
 
 #include "backends/cpu/cpu_ops.h"
+#include "engine/metrics/stats_line.h"
 #include "model_location.h"
 #include "number_option.h"
 #include "ops/ops.h"
+#include "terminal.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -65,6 +67,18 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
       "how many of the drafts are verified: all, causal or lagged (default); never changes an answer", kGroup);
   add_choice<std::string>(command, "--backend", options.backend, {{"cpu", "cpu"}, {"reference", "reference"}},
                           "cpu (default), or reference: plain C++, slow, the oracle", kGroup);
+  add_number<int64_t>(command, "--log-stats", options.log_stats, {.lowest = 1},
+                      "a line of statistics on standard error every N steps")
+      ->group(kGroup);
+  command
+      .add_option("--trace", options.trace, "write what the engine does when to FILE, for chrome://tracing or Perfetto")
+      ->type_name("FILE")
+      ->group(kGroup);
+}
+
+Status LoadedEngine::close() {
+  engine.reset();
+  return trace ? trace->close() : Status();
 }
 
 Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
@@ -94,6 +108,15 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
   if (options.cache_memory) engine.cache_bytes = static_cast<int64_t>(*options.cache_memory * 1e9);
   engine.prefix_cache = !options.no_prefix_cache;
   engine.draft_schedule = options.draft_schedule;
+  loaded.metrics = std::make_shared<EngineMetrics>();
+  engine.observers.push_back(loaded.metrics);
+  if (options.log_stats)
+    engine.observers.push_back(std::make_shared<StatsLine>(*options.log_stats, engine.step_rows, engine.max_sequences,
+                                                           [](std::string_view line) { write_standard_error(line); }));
+  if (options.trace) {
+    DI_ASSIGN_OR_RETURN(loaded.trace, ChromeTrace::create(*options.trace));
+    engine.observers.push_back(loaded.trace);
+  }
   DI_ASSIGN_OR_RETURN(loaded.engine, Engine::open(engine, std::move(ops)));
   return loaded;
 }

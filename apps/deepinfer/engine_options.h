@@ -10,6 +10,8 @@
 
 #include "base/status.h"
 #include "engine/engine.h"
+#include "engine/metrics/chrome_trace.h"
+#include "engine/metrics/engine_metrics.h"
 #include "generation_defaults.h"
 #include "text/tokenizer.h"
 
@@ -30,6 +32,8 @@ struct EngineCommandOptions {
   DraftSchedule draft_schedule = DraftSchedule::kLagged;
   bool no_prefix_cache = false;
   std::string backend = "cpu";
+  std::optional<int64_t> log_stats;  // steps between two lines
+  std::optional<std::string> trace;
 
   int sequences() const { return max_sequences.value_or(EngineOptions().max_sequences); }
 };
@@ -42,7 +46,12 @@ struct LoadedEngine {
   std::string name;  // the folder's name, or the repository id that was asked for
   GenerationDefaults defaults;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<Engine> engine;  // goes first
+  std::shared_ptr<EngineMetrics> metrics;
+  std::shared_ptr<ChromeTrace> trace;  // null: none was asked for
+  std::unique_ptr<Engine> engine;      // goes first
+
+  // Closes the engine and the trace; the trace's error, if it could not be written.
+  Status close();
 };
 
 Result<LoadedEngine> open_engine(const EngineCommandOptions& options);

@@ -1,0 +1,243 @@
+// `deepinfer bench throughput`, `latency` and `sweep`: the engine under load, as its users see it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/bench_result.h"
+#include "bench_report.h"
+#include "command.h"
+#include "engine_options.h"
+#include "load/load_run.h"
+#include "load/workload.h"
+#include "number_option.h"
+#include "text/json_text.h"
+#include "version.h"
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  deepinfer bench throughput --concurrency 32 --draft-tokens 0
+  deepinfer bench latency --concurrency 8 --workload sharegpt --requests 100
+  deepinfer bench sweep --concurrency 1,2,4,8,16,32 -o sweep.json && tools/plots/plot_sweep.py sweep.json
+
+Workloads: random (tokens drawn at random, lengths --prompt-tokens and --answer-tokens), sharegpt (random tokens with the
+lengths of chats: log-normal, medians 81 and 134), or a file of JSON lines, each a string or {"prompt", "max_tokens"}.
+Answers have their full length: end tokens do not end them. A fixed number of requests runs at a time.)";
+
+enum class Kind { kThroughput, kLatency, kSweep };
+
+struct Options {
+  EngineCommandOptions engine;
+  WorkloadOptions workload;
+  std::optional<int64_t> prompt_tokens, answer_tokens, requests;
+  std::optional<double> spread;
+  std::optional<float> temperature;
+  std::optional<uint64_t> seed;
+  std::vector<int64_t> concurrency;
+  std::optional<std::string> output;
+  bool json = false;
+};
+
+WorkloadOptions workload_of(const Options& options) {
+  WorkloadOptions workload = options.workload;
+  workload.prompt_tokens = options.prompt_tokens.value_or(workload.prompt_tokens);
+  workload.answer_tokens = options.answer_tokens.value_or(workload.answer_tokens);
+  workload.spread = options.spread.value_or(0);
+  workload.temperature = options.temperature.value_or(0);
+  workload.draft_tokens = options.engine.draft_tokens.value_or(-1);
+  workload.seed = options.seed.value_or(0);
+  return workload;
+}
+
+// One measurement; the same prompts for every concurrency, but nothing of the ones before in the prefix cache.
+Result<LoadResult> measure(const Options& options, const LoadedEngine& loaded, int64_t concurrency, uint64_t salt) {
+  WorkloadOptions workload = workload_of(options);
+  DI_ASSIGN_OR_RETURN(std::vector<EngineRequest> requests,
+                      make_workload(workload, *loaded.tokenizer, options.requests.value_or(4 * concurrency)));
+  workload.seed = ~workload.seed;
+  workload.answer_tokens = 8;
+  DI_ASSIGN_OR_RETURN(std::vector<EngineRequest> warm_up, make_workload(workload, *loaded.tokenizer, concurrency));
+  for (std::vector<EngineRequest>* list : {&warm_up, &requests})
+    for (EngineRequest& request : *list) request.cache_salt = salt;
+  for (EngineRequest& request : warm_up) request.params.max_tokens = std::min<int64_t>(request.params.max_tokens, 8);
+  DI_RETURN_IF_ERROR(run_load(*loaded.engine, std::move(warm_up), concurrency).status());
+  return run_load(*loaded.engine, std::move(requests), concurrency);
+}
+
+std::string note_of(const LoadResult& result) {
+  return fmt::format(
+      "{} requests, {} prompt and {} answer tokens, {} steps, {:.2f} tokens a round, steps {:.1f} % and "
+      "planning {:.1f} % of {:.2f} s",
+      result.requests, result.prompt_tokens, result.answer_tokens, result.steps, result.tokens_per_round(),
+      100 * result.step_seconds / result.seconds, 100 * result.plan_seconds / result.seconds, result.seconds);
+}
+
+void report_throughput(const LoadResult& result, BenchReport& report) {
+  const std::string at = fmt::format(", {} at a time", result.concurrency);
+  report({"answer tokens" + at, result.tokens_per_second(), "tokens/s", {}, note_of(result)});
+  report({"requests" + at, result.requests_per_second(), "requests/s", {}});
+  report({"speed for one of them" + at, result.user_tokens_per_second, "tokens/s", {}});
+}
+
+void report_latency(const LoadResult& result, BenchReport& report) {
+  const auto all = [&](const char* name, const Percentiles& values) {
+    const std::pair<const char*, double> figures[] = {
+        {"mean", values.mean}, {"median", values.p50}, {"p90", values.p90}, {"p99", values.p99}};
+    for (const auto& [which, value] : figures)
+      report({fmt::format("{}, {}, {} at a time", name, which, result.concurrency), 1e3 * value, "ms", {}});
+  };
+  all("first token", result.first_token);
+  all("between tokens", result.inter_token);
+  all("whole answer", result.request);
+}
+
+Json percentiles_json(const Percentiles& values) {
+  return {{"mean", values.mean}, {"p50", values.p50}, {"p90", values.p90}, {"p99", values.p99}};
+}
+
+Json point_json(const LoadResult& result) {
+  return {{"concurrency", result.concurrency},
+          {"requests", result.requests},
+          {"prompt_tokens", result.prompt_tokens},
+          {"answer_tokens", result.answer_tokens},
+          {"cached_tokens", result.cached_tokens},
+          {"seconds", result.seconds},
+          {"tokens_per_second", result.tokens_per_second()},
+          {"requests_per_second", result.requests_per_second()},
+          {"user_tokens_per_second", result.user_tokens_per_second},
+          {"tokens_per_round", result.tokens_per_round()},
+          {"drafted", result.drafted},
+          {"accepted", result.accepted},
+          {"steps", result.steps},
+          {"step_seconds", result.step_seconds},
+          {"plan_seconds", result.plan_seconds},
+          {"first_token_seconds", percentiles_json(result.first_token)},
+          {"inter_token_seconds", percentiles_json(result.inter_token)},
+          {"request_seconds", percentiles_json(result.request)}};
+}
+
+Status write_sweep(const std::string& file, const Options& options, const LoadedEngine& loaded, Json points) {
+  const WorkloadOptions workload = workload_of(options);
+  constexpr const char* kNames[] = {"random", "sharegpt", "file"};
+  Json document{{"model", loaded.name},
+                {"hardware", bench::hardware_text(loaded.engine->backend_name())},
+                {"commit", commit_id()},
+                {"workload",
+                 {{"kind", kNames[static_cast<int>(workload.kind)]},
+                  {"prompt_tokens", workload.prompt_tokens},
+                  {"answer_tokens", workload.answer_tokens},
+                  {"spread", workload.spread},
+                  {"temperature", workload.temperature},
+                  {"draft_tokens", workload.draft_tokens},
+                  {"seed", workload.seed}}},
+                {"points", std::move(points)}};
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << document.dump(1) << '\n';
+  out.close();
+  return out ? Status() : io_error(fmt::format("{}: cannot be written", file));
+}
+
+ExitCode run(Kind kind, const Options& given) {
+  Options options = given;
+  std::vector<int64_t> concurrency = options.concurrency;
+  if (concurrency.empty()) {
+    concurrency = {32};
+    if (kind == Kind::kLatency) concurrency = {8};
+    if (kind == Kind::kSweep) concurrency = {1, 2, 4, 8, 16, 32};
+  }
+  for (const int64_t one : concurrency)
+    if (one < 1 || one > 4096)
+      return report_usage_error(fmt::format("--concurrency: {} is out of range, allowed: [1, 4096]", one));
+  // Everybody runs at the same time unless the engine was asked to take fewer.
+  if (!options.engine.max_sequences)
+    options.engine.max_sequences = static_cast<int32_t>(*std::max_element(concurrency.begin(), concurrency.end()));
+  if (!options.engine.step_rows && *options.engine.max_sequences > EngineOptions().step_rows)
+    options.engine.step_rows = *options.engine.max_sequences;
+  Result<LoadedEngine> loaded = open_engine(options.engine);
+  if (!loaded.ok()) return report_error(loaded.status());
+  BenchReport report(options.json, bench::hardware_text(loaded->engine->backend_name()));
+  Json points = Json::array();
+  const auto measure_all = [&]() -> Status {
+    for (size_t i = 0; i < concurrency.size(); ++i) {
+      DI_ASSIGN_OR_RETURN(const LoadResult result, measure(options, *loaded, concurrency[i], i + 1));
+      if (kind == Kind::kLatency) {
+        report_latency(result, report);
+      } else {
+        report_throughput(result, report);
+      }
+      points.push_back(point_json(result));
+    }
+    if (options.output) DI_RETURN_IF_ERROR(write_sweep(*options.output, options, *loaded, std::move(points)));
+    return loaded->close();
+  };
+  return report.finish(measure_all());
+}
+
+void add_workload_options(CLI::App& command, Options& options) {
+  constexpr const char* kGroup = "Workload";
+  command
+      .add_option_function<std::string>(
+          "--workload",
+          [&options](const std::string& name) {
+            options.workload.kind = name == "random"     ? WorkloadOptions::Kind::kRandom
+                                    : name == "sharegpt" ? WorkloadOptions::Kind::kChat
+                                                         : WorkloadOptions::Kind::kFile;
+            options.workload.file = name;
+          },
+          "random (default), sharegpt, or a file of JSON lines")
+      ->type_name("NAME|FILE")
+      ->group(kGroup);
+  add_number<int64_t>(command, "--prompt-tokens", options.prompt_tokens, {.lowest = 1, .highest = 1 << 20},
+                      "length of random prompts (default: 64)")
+      ->group(kGroup);
+  add_number<int64_t>(command, "--answer-tokens", options.answer_tokens, {.lowest = 1, .highest = 1 << 20},
+                      "length of answers (default: 128)")
+      ->group(kGroup);
+  add_number<double>(command, "--spread", options.spread, {.lowest = 0, .highest = 1},
+                     "random lengths are uniform within this share of them (default: 0)")
+      ->group(kGroup);
+  add_number<int64_t>(command, "--requests", options.requests, {.lowest = 1, .highest = 10'000'000},
+                      "how many (default: 4 times the concurrency)")
+      ->group(kGroup);
+  add_number<float>(command, "--temperature", options.temperature, {.lowest = 0}, "of the sampling (default: 0)")
+      ->group(kGroup);
+  add_number<uint64_t>(command, "--seed", options.seed, {.lowest = 0}, "of prompts and sampling (default: 0)")
+      ->group(kGroup);
+}
+
+void add_load_command(CLI::App& bench, Action& action, Kind kind, const char* name, const char* help,
+                      const char* default_concurrency) {
+  auto options = std::make_shared<Options>();
+  CLI::App& command = *bench.add_subcommand(name, help);
+  command.footer(kExamples);
+  command
+      .add_option("--concurrency", options->concurrency,
+                  fmt::format("requests at a time, several separated by commas (default: {})", default_concurrency))
+      ->delimiter(',')
+      ->type_name("N");
+  command.add_option("-o,--output", options->output, "write all figures as one JSON object to FILE")->type_name("FILE");
+  command.add_flag("--json", options->json, "print one JSON object a result");
+  add_workload_options(command, *options);
+  add_engine_options(command, options->engine);
+  command.callback([kind, options, &action] { action = [kind, options] { return run(kind, *options); }; });
+}
+
+}  // namespace
+
+void add_bench_load_commands(CLI::App& bench, Action& action) {
+  add_load_command(bench, action, Kind::kThroughput, "throughput", "Tokens a second of the engine with many requests",
+                   "32");
+  add_load_command(bench, action, Kind::kLatency, "latency", "What a request waits for its tokens", "8");
+  add_load_command(bench, action, Kind::kSweep, "sweep", "Throughput against the speed for one, over the concurrency",
+                   "1,2,4,8,16,32");
+}
+
+}  // namespace deepinfer::cli
