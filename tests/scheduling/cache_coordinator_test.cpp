@@ -298,6 +298,36 @@ TEST_F(CacheCoordinatorTest, RefusedSnapshotGivesItsBlocksBack) {
   release(*std::move(all));
 }
 
+TEST_F(CacheCoordinatorTest, AdoptedPrefixIsAHitLikeAnyOther) {
+  const Tokens text = text_of(12);
+  EXPECT_EQ(cache.cached_prefix(0, text, -1), 0);
+  std::vector<BlockId> below, of_snapshot;
+  const auto fill = [&](std::span<const BlockId> blocks, std::span<const BlockId> snapshot) {
+    below.assign(blocks.begin(), blocks.end());
+    of_snapshot.assign(snapshot.begin(), snapshot.end());
+    EXPECT_EQ(cache.held_blocks(), 5) << "nobody else gets them";
+  };
+  ASSERT_TRUE(cache.adopt(0, text, {SnapshotKind::kFull, 8, 0, 0}, 0, fill));
+  cache.check_integrity();
+  EXPECT_EQ(cache.held_blocks(), 0);
+  EXPECT_EQ(cache.cached_prefix(0, text, -1), 8);
+  EXPECT_EQ(cache.cached_prefix(1, text, -1), 0) << "another salt";
+  EXPECT_EQ(cache.cached_prefix(0, text, 3), 0) << "logits from before it";
+  std::optional<Admitted> admitted = admit(text, 13);
+  ASSERT_TRUE(admitted && admitted->restore);
+  EXPECT_EQ(admitted->restore->info.position, 8);
+  EXPECT_EQ(admitted->restore->blocks, of_snapshot);
+  EXPECT_EQ(Tokens(admitted->blocks.table().begin(), admitted->blocks.table().begin() + 2), below);
+  release(*std::move(admitted));
+}
+
+TEST_F(CacheCoordinatorTest, AdoptionTakesNothingFromTheReserve) {
+  const auto never = [](std::span<const BlockId>, std::span<const BlockId>) { ADD_FAILURE() << "no room"; };
+  EXPECT_FALSE(cache.adopt(0, text_of(8), {SnapshotKind::kFull, 8, 0, 0}, 16, never));
+  cache.check_integrity();
+  EXPECT_EQ(cache.available_blocks(), 20);
+}
+
 TEST_F(CacheCoordinatorTest, ClearedCacheKnowsNothing) {
   leave_records(text_of(20), 16);
   cache.clear_cache();

@@ -79,6 +79,7 @@ void EngineMetrics::request_ended(RequestId id, const RequestSummary& summary, T
   ended_.emplace_back(steps.value(), id);
   prompt_tokens.add(summary.prompt_tokens);
   cached_tokens.add(summary.cached_tokens);
+  tier_tokens.add(summary.tier_tokens);
   total_seconds.observe(seconds(summary.total));
   if (summary.first_token > Time{0}) {
     queue_seconds.observe(seconds(summary.queued));

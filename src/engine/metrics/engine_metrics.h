@@ -26,6 +26,7 @@ class EngineMetrics final : public EngineObserver {
   Gauge held_blocks, total_blocks;
   Counter steps, prefill_rows, decode_rows;
   Counter prompt_tokens, cached_tokens, answer_tokens;
+  Counter tier_tokens;  // of cached_tokens, from the tier below the pool
   Counter drafted, accepted, preemptions;
   Counter stopped, length, cancelled, expired, failed;  // ends by reason
   Counter plan_nanoseconds, run_nanoseconds;
