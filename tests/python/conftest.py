@@ -1,6 +1,7 @@
 """One engine for all tests of the Python package: opening takes a second."""
 
 import pathlib
+import time
 
 import pytest
 
@@ -9,6 +10,16 @@ import deepinfer
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = str(ROOT / "models" / "DeepSeek-V4.1-Tiny")
 SMALL = dict(max_num_seqs=8, cache_bytes=64 << 20, threads=2)
+
+
+def settled_stats(llm):
+    """The counts once nothing runs: answers are delivered before they are counted."""
+    for _ in range(500):
+        stats = llm.stats()
+        if stats["ended"] == stats["submitted"]:
+            return stats
+        time.sleep(0.02)
+    raise AssertionError(stats)
 
 
 @pytest.fixture(scope="session")

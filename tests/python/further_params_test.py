@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from conftest import settled_stats
 from deepinfer import FailedOutput, SamplingParams
 
 PROMPT = "The capital of France is"
@@ -37,9 +38,9 @@ def test_n_gives_different_answers_that_repeat(llm):
 def test_n_shares_the_blocks_of_the_prompt(llm):
     prompt = [0] + list(range(700, 1000))
     params = SamplingParams(n=4, max_tokens=3, seq_seed=5, ignore_eos=True)
-    before = llm.stats()["cached_tokens"]
+    before = settled_stats(llm)["cached_tokens"]
     together, = llm.generate(prompt_token_ids=[prompt], sampling_params=params)
-    assert llm.stats()["cached_tokens"] - before == 3 * 256
+    assert settled_stats(llm)["cached_tokens"] - before == 3 * 256
     again, = llm.generate(prompt_token_ids=[prompt], sampling_params=params)
     assert [ids_of(a) for a in together] == [ids_of(a) for a in again]
     late, = llm.generate(prompt_token_ids=[[0] + list(range(1100, 1600))], sampling_params=SamplingParams(
@@ -145,7 +146,7 @@ def test_priority_and_salt_change_no_token(llm, plain):
 
 def test_salts_keep_prefixes_apart(llm):
     long = list(range(300, 600))
-    cached = lambda: llm.stats()["cached_tokens"]
+    cached = lambda: settled_stats(llm)["cached_tokens"]
     one = SamplingParams(temperature=0, max_tokens=1, cache_salt="first tenant")
     two = SamplingParams(temperature=0, max_tokens=1, cache_salt="second tenant")
     llm.generate(prompt_token_ids=[long], sampling_params=one)
@@ -201,4 +202,4 @@ def test_blacklist_variable(monkeypatch, plain):
     monkeypatch.setenv("DEEPINFER_USE_NEXTN_DECODE", "0")
     with deepinfer.LLM(MODEL, decode_sequence=False, max_model_len=512, **SMALL) as llm:
         assert plain[0] not in ids_of(run(llm))
-        assert llm.stats()["drafted"] == 0
+        assert settled_stats(llm)["drafted"] == 0

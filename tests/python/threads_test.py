@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import MODEL, SMALL
+from conftest import MODEL, SMALL, settled_stats
 from deepinfer import LLM, SamplingParams
 
 LONG = SamplingParams(max_tokens=400, ignore_eos=True)
@@ -19,15 +19,6 @@ from deepinfer import LLM, AsyncLLM, SamplingParams
 options = dict(max_model_len=1024, max_num_seqs=8, cache_bytes=64 << 20, threads=2)
 long = SamplingParams(max_tokens=900, ignore_eos=True)
 """
-
-
-def idle(llm):
-    for _ in range(200):
-        stats = llm.stats()
-        if stats["running"] + stats["waiting"] == 0:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_other_threads_run_meanwhile(llm):
@@ -69,7 +60,7 @@ def test_interrupt_cancels_what_runs(llm):
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         llm.generate(["Once upon a time"] * 40, SamplingParams(max_tokens=900, ignore_eos=True, n=2))
-    assert idle(llm)
+    settled_stats(llm)
     assert llm.generate("a", SamplingParams(max_tokens=1))
 
 
