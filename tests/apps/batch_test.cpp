@@ -159,6 +159,35 @@ TEST_F(Batch, WhatIsNoRequestIsAnErrorOnItsLine) {
   }
 }
 
+TEST_F(Batch, StructuredOutputHolds) {
+  const Json schema{{"type", "json_schema"},
+                    {"json_schema",
+                     {{"name", "answer"},
+                      {"schema",
+                       {{"type", "object"},
+                        {"properties", {{"sum", {{"type", "integer"}}}, {"odd", {{"type", "boolean"}}}}},
+                        {"required", {"sum", "odd"}},
+                        {"additionalProperties", false}}}}}};
+  const auto requests = input(
+      chat_line("schema", "What is 3 + 4?", 100, {{"response_format", schema}}) +
+      chat_line("regex", "What is 3 + 4?", 100, {{"response_format", {{"type", "regex"}, {"regex", "[ab]{3}"}}}}) +
+      chat_line("bad", "Hi", 10, {{"response_format", {{"type", "regex"}, {"regex", "(a"}}}}));
+  const auto run_result = run(requests);
+  ASSERT_EQ(run_result.exit_code, 0) << run_result.errors;
+  const auto results = results_of(output());
+  ASSERT_EQ(results.size(), 3u);
+  const auto content = [&](size_t i) {
+    return results[i]["response"]["body"]["choices"][0]["message"]["content"].get<std::string>();
+  };
+  ASSERT_EQ(results[0]["response"]["status_code"], 200) << results[0].dump();
+  const Json answer = Json::parse(content(0));
+  EXPECT_TRUE(answer["sum"].is_number_integer() && answer["odd"].is_boolean() && answer.size() == 2) << answer.dump();
+  ASSERT_EQ(results[1]["response"]["status_code"], 200) << results[1].dump();
+  EXPECT_EQ(content(1).size(), 3u);
+  EXPECT_EQ(content(1).find_first_not_of("ab"), std::string::npos) << content(1);
+  EXPECT_EQ(results[2]["response"]["status_code"], 400) << results[2].dump();
+}
+
 TEST_F(Batch, EmptyInputIsAnEmptyJob) {
   for (const char* text : {"", "\n", "  \n\n"}) {
     EXPECT_EQ(run(input(text)).exit_code, 0);

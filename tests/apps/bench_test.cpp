@@ -1,6 +1,7 @@
 // `deepinfer bench`: what it prints, not how fast anything is.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -61,6 +62,55 @@ TEST(Bench, SyntheticLayersStandBesideTheirLimits) {
               1e-9);
   EXPECT_NEAR(results[2]["ratio"].get<double>(), results[2]["value"].get<double>() / results[2]["limit"].get<double>(),
               1e-9);
+}
+
+TEST(Bench, LoadPrintsWhatSendersSee) {
+  const cli::TemporaryFolder folder;
+  const auto prompts =
+      folder.write("prompts.jsonl", "\"Hello\"\n{\"prompt\": \"What is 3 + 4?\", \"max_tokens\": 3}\n");
+  const auto file = (folder / "sweep.json").string(), trace = (folder / "trace.json").string();
+  const auto result = deepinfer({"bench",
+                                 "sweep",
+                                 "--concurrency",
+                                 "1,3",
+                                 "--requests",
+                                 "4",
+                                 "--answer-tokens",
+                                 "5",
+                                 "--workload",
+                                 prompts.string(),
+                                 "--draft-schedule",
+                                 "all",
+                                 "--max-context",
+                                 "4096",
+                                 "--json",
+                                 "-o",
+                                 file,
+                                 "--trace",
+                                 trace,
+                                 "--log-stats",
+                                 "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::vector<Json> results = objects(result.output);
+  ASSERT_EQ(results.size(), 6u);
+  for (const Json& one : results) expect_fields(one, false);
+  EXPECT_EQ(results[3]["name"], "answer tokens, 3 at a time");
+  EXPECT_NE(result.errors.find("[stats] (is_prompt"), std::string::npos) << result.errors;
+  std::ifstream sweep_file(file), trace_file(trace);
+  const Json sweep = Json::parse(sweep_file);
+  ASSERT_EQ(sweep["points"].size(), 2u);
+  for (const Json& point : sweep["points"]) {
+    EXPECT_EQ(point["requests"], 4);
+    EXPECT_EQ(point["answer_tokens"], 2 * (5 + 3));  // each answer has its full length
+    EXPECT_GT(point["inter_token_seconds"]["p99"], 0);
+  }
+  EXPECT_GT(Json::parse(trace_file).size(), 10u);
+  const auto latency = deepinfer({"bench", "latency", "--requests", "2", "--workload", "sharegpt", "--max-context",
+                                  "4096", "--draft-schedule", "all", "--concurrency", "2", "--json"});
+  ASSERT_EQ(latency.exit_code, 0) << latency.errors;
+  EXPECT_EQ(objects(latency.output).size(), 12u);
+  EXPECT_EQ(deepinfer({"bench", "throughput", "--concurrency", "0"}).exit_code, 2);
+  EXPECT_EQ(deepinfer({"bench", "throughput", "--workload", "/no/such/file"}).exit_code, 3);
 }
 
 TEST(Bench, TooLittleMemorySaysHowMuchIsNeeded) {
