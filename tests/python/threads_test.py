@@ -10,7 +10,9 @@ import time
 import pytest
 
 from conftest import MODEL, SMALL, settled_stats
-from deepinfer import LLM, SamplingParams
+from deepinfer import LLM, EngineArgs, SamplingParams
+from deepinfer.llm import OpenEngine
+from deepinfer.requests import core_request
 
 LONG = SamplingParams(max_tokens=400, ignore_eos=True)
 CODE = f"""
@@ -70,6 +72,26 @@ def test_an_engine_that_is_forgotten_goes_away():
         llm.generate("a", SamplingParams(max_tokens=1))
         del llm
         gc.collect()
+
+
+def test_an_engine_collected_on_its_own_output_thread():
+    engine = OpenEngine(EngineArgs(MODEL, max_model_len=512, **SMALL))
+    params = SamplingParams(max_tokens=300, ignore_eos=True)
+    submitted, = engine.core.submit(core_request([0, 50], params, engine.facts, engine.tokenizer, 1), 1, gc.collect)
+    gc.disable()
+    try:
+        cycle = [engine]
+        cycle.append(cycle)
+        del engine, cycle
+        ends = []
+        for _ in range(200):
+            ends.append(submitted.take()[4])  # asks to be told again, too
+            if any(ends):
+                break
+            time.sleep(0.02)
+        assert ends[-1]["reason"] == "abort"
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("script", [

@@ -38,11 +38,13 @@ std::function<void()> notifier(nb::object callable) {
   });
   return [held = std::move(held)] {
     nb::gil_scoped_acquire lock;
+    ++python_calls_of_output_thread;
     try {
       (*held)();
     } catch (nb::python_error& error) {
       error.discard_as_unraisable("deepinfer: news of an answer");
     }
+    --python_calls_of_output_thread;
   };
 }
 

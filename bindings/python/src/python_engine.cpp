@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "backends/cpu/cpu_ops.h"
@@ -22,7 +23,9 @@ Result<std::unique_ptr<Ops>> make_ops(const PythonEngineOptions& options) {
   return make_cpu_ops(cpu);
 }
 
-void print_line(std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); }
+void print_line(std::string_view line) {
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
 
 // Shorter prompts have no whole block with a snapshot to share.
 constexpr size_t kSharedPrompt = 2 * 128;
@@ -137,6 +140,8 @@ void PythonEngine::close() {
     std::unique_lock lock(mutex_);
     closing = std::move(engine_);
   }
+  if (closing != nullptr && python_calls_of_output_thread > 0)
+    std::thread([closing = std::move(closing), vocabulary = tokenizer_]() mutable { closing.reset(); }).detach();
 }
 
 }  // namespace deepinfer::python

@@ -24,6 +24,10 @@ struct PythonEngineOptions {
   int64_t stats_interval = 0;    // steps between two lines of statistics on standard error; 0: none
 };
 
+// More than 0 on an engine's output thread while it runs Python code: a garbage collection there may close the engine,
+// which waits for that very thread.
+inline thread_local int python_calls_of_output_thread = 0;
+
 class PythonEngine {
  public:
   static Result<std::unique_ptr<PythonEngine>> open(const PythonEngineOptions& options);
@@ -33,7 +37,8 @@ class PythonEngine {
   // others follow with its first token and find the prompt's blocks in the cache.  An error is of all of them.
   Status submit(TextRequest request, std::vector<std::shared_ptr<PendingAnswer>> answers);
   void cancel(PendingAnswer& answer);
-  // Cancels what runs, delivers the ends and frees the model.  A second call does nothing.
+  // Cancels what runs, delivers the ends and frees the model: on a thread of its own, without waiting, where an output
+  // thread calls.  A second call does nothing.
   void close();
 
   // For Prometheus; also after close().
