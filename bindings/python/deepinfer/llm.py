@@ -28,7 +28,8 @@ class OpenEngine:
     def __init__(self, args: EngineArgs) -> None:
         environment = Environment()
         self.args = args
-        self.core = _core.open_engine(args.core_options(environment))
+        options = args.core_options(environment)
+        self.core = _core.open_engine(options)
         # Threads of the engine call into Python: it must be closed before the interpreter goes.
         self._finalizer = weakref.finalize(self, self.core.close)
         facts = self.core.facts
@@ -44,8 +45,8 @@ class OpenEngine:
         self._next_id = 0
         self._lock = threading.Lock()
         if args.max_model_len is None:
-            print(f"deepinfer: max_model_len is {self.facts.max_context} (the model's, lowered to what a cache of "
-                  f"{args.cache_size()} bytes holds); backend {facts['backend']}", file=sys.stderr)
+            print(f"deepinfer: max_model_len is {self.facts.max_context} (the model's, or what a cache of "
+                  f"{options.cache_bytes} bytes holds if that is less); backend {facts['backend']}", file=sys.stderr)
 
     def close(self) -> None:
         self._finalizer()
