@@ -198,6 +198,7 @@ void StepExecutor::choose(StepOutcome& outcome) {
     row += row_counts_[i];
     result.tokens = decided.tokens;
     detail.accepted = std::max<int64_t>(0, std::min(detail.drafted, decided.tokens - 1));
+    if (detail.drafted > 0) planner_.observe(result.request, detail.drafted, detail.accepted);
     detail.failure = decided.failure;
     result.ended = decided.ended;
     if (decided.tokens > 0) detail.prompt_logprobs = members_[i]->take_prompt_logprobs();

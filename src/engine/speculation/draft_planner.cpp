@@ -1,6 +1,8 @@
 #include "engine/speculation/draft_planner.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace deepinfer {
 
@@ -9,14 +11,13 @@ bool DraftPlanner::drafts(std::span<const RequestId> requests, std::span<const i
   stale_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
     const auto known = last_.find(requests[i]);
-    // A request that has not drafted yet is given the benefit of the doubt.
-    int64_t count = 0;
-    for (int j = 0; j < limits[i]; ++j) {
-      if (known != last_.end() && static_cast<size_t>(j) >= known->second.size()) break;
-      stale_.values.push_back(known == last_.end() ? 1 : known->second[static_cast<size_t>(j)]);
-      ++count;
+    const auto limit = static_cast<size_t>(limits[i]);
+    if (known == last_.end()) {
+      raw_.assign(limit, 1);  // not drafted yet: the benefit of the doubt
+    } else {
+      raw_.assign(known->second.begin(), known->second.begin() + std::min(limit, known->second.size()));
     }
-    stale_.counts.push_back(count);
+    append_calibrated(raw_, stale_);
   }
   budget_ = verify_.lagged_budget(stale_, cost_, static_cast<int64_t>(requests.size()), other_rows);
   if (budget_ > 0) {
@@ -25,7 +26,31 @@ bool DraftPlanner::drafts(std::span<const RequestId> requests, std::span<const i
   }
   if (++skipped_ < kSkippedRounds) return false;
   skipped_ = 0;
+  budget_ = std::accumulate(limits.begin(), limits.end(), int64_t{0});
   return true;
+}
+
+void DraftPlanner::append_calibrated(std::span<const float> raw, Survivals& survivals) const {
+  float most = 1;
+  for (size_t j = 0; j < raw.size(); ++j) {
+    const float ratio = j < calibration_.size() ? calibration_[j].ratio() : 1;
+    most = std::min(most, raw[j] * ratio);
+    survivals.values.push_back(most);
+  }
+  survivals.counts.push_back(static_cast<int64_t>(raw.size()));
+}
+
+void DraftPlanner::observe(RequestId request, int64_t verified, int64_t accepted) {
+  const auto known = last_.find(request);
+  if (known == last_.end()) return;
+  constexpr double kForget = 0.95;
+  const auto count = std::min(static_cast<size_t>(verified), known->second.size());
+  if (calibration_.size() < count) calibration_.resize(count);
+  for (size_t j = 0; j < count; ++j) {
+    Calibration& c = calibration_[j];
+    c.promised = kForget * c.promised + known->second[j];
+    c.kept = kForget * c.kept + (static_cast<int64_t>(j) < accepted ? 1 : 0);
+  }
 }
 
 void DraftPlanner::choose(std::span<const RequestId> requests, const DraftResult& drafted, std::span<const int> drawn,
@@ -36,9 +61,10 @@ void DraftPlanner::choose(std::span<const RequestId> requests, const DraftResult
   }
   fresh_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
-    const size_t first = fresh_.values.size();
-    fresh_.append({drafted.confidence.row(static_cast<int64_t>(i)), static_cast<size_t>(drawn[i])});
-    last_[requests[i]].assign(fresh_.values.begin() + static_cast<int64_t>(first), fresh_.values.end());
+    Survivals raw;
+    raw.append({drafted.confidence.row(static_cast<int64_t>(i)), static_cast<size_t>(drawn[i])});
+    append_calibrated(raw.values, fresh_);
+    last_[requests[i]] = std::move(raw.values);
   }
   if (schedule_ == DraftSchedule::kCausal) {
     verify_.causal(fresh_, cost_, other_rows, lengths);

@@ -29,17 +29,30 @@ class DraftPlanner {
   // After drafting: how many drafts of each are verified, at most as many as were drawn.
   void choose(std::span<const RequestId> requests, const DraftResult& drafted, std::span<const int> drawn,
               int64_t other_rows, std::vector<int>& lengths);
+  // How many of the drafts that were verified came true.
+  void observe(RequestId request, int64_t verified, int64_t accepted);
   void forget(RequestId request) { last_.erase(request); }
 
  private:
   // Rounds without drafts after which one drafts again, to see whether it pays by now.
   static constexpr int kSkippedRounds = 32;
 
+  // What confidence promised for a draft's place in the block and what came true, both forgetting: text that the draft
+  // does not know makes it too sure of itself.  Both begin with the same few tokens.
+  struct Calibration {
+    double promised = 2, kept = 2;
+    float ratio() const { return static_cast<float>(kept / promised); }
+  };
+  // Appends a list of raw survivals, corrected.
+  void append_calibrated(std::span<const float> raw, Survivals& survivals) const;
+
   DraftSchedule schedule_;
+  std::vector<Calibration> calibration_;  // by place
   StepCost cost_;
   VerifySchedule verify_;
   Survivals fresh_, stale_;
-  std::unordered_map<RequestId, std::vector<float>> last_;  // survivals of the newest drafts
+  std::unordered_map<RequestId, std::vector<float>> last_;  // raw survivals of the newest drafts
+  std::vector<float> raw_;
   int64_t budget_ = 0;
   int skipped_ = 0;
 };
