@@ -139,8 +139,8 @@ TEST_F(EngineTier, ManyRequestsOverManyEngines) {
     with_disk.kv_disk_bytes = random() % 2 == 0 ? 4 << 20 : 64 << 20;
     EngineRun engine(kBackend, with_disk);
     std::vector<std::pair<RequestId, EngineRequest>> asked;
-    for (int i = 0; i < 6; ++i) {
-      EngineRequest r = request(text(1 + static_cast<int64_t>(random() % 1200), {static_cast<int32_t>(random() % 5)}),
+    for (int i = 0; i < 5; ++i) {
+      EngineRequest r = request(text(1 + static_cast<int64_t>(random() % 700), {static_cast<int32_t>(random() % 5)}),
                                 1 + static_cast<int64_t>(random() % 40));
       r.params.temperature = random() % 2 == 0 ? 0.0F : 0.9F;
       r.params.seed = random() % 3;
@@ -268,7 +268,7 @@ TEST_F(EngineTier, AStoreInMemoryServesToo) {
 
 TEST_F(EngineTier, AFailingStoreCostsHitsOnly) {
   const auto memory = std::make_shared<MemoryKvStore>(64 << 20);
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 2; ++round) {
     EngineRun engine(kBackend, on_store<FailingStore>(memory));
     run(engine, request(text(600)), "round " + std::to_string(round));
     run(engine, request(text(900)), "round " + std::to_string(round));
