@@ -104,7 +104,9 @@ TEST_F(Batch, EveryProtocolIsAnswered) {
     EXPECT_EQ(results[i]["custom_id"], ids[i]);
     EXPECT_EQ(results[i]["response"]["status_code"], 200) << results[i].dump();
     EXPECT_TRUE(results[i]["error"].is_null());
-    if (objects[i] != nullptr) EXPECT_EQ(results[i]["response"]["body"]["object"], objects[i]);
+    if (objects[i] != nullptr) {
+      EXPECT_EQ(results[i]["response"]["body"]["object"], objects[i]);
+    }
     EXPECT_TRUE(unique.insert(results[i]["id"]).second);
   }
   EXPECT_EQ(results[3]["response"]["body"]["type"], "message");
