@@ -15,7 +15,7 @@ bool about_to_complete(std::span<const int32_t> text, const std::vector<int32_t>
 }  // namespace
 
 TokenRules::TokenRules(const EngineRequest& request, int32_t vocabulary, std::optional<GrammarMatcher> grammar)
-    : request_(request), vocabulary_(vocabulary), grammar_(std::move(grammar)), words_((vocabulary + 31) / 32) {
+    : request_(request), grammar_(std::move(grammar)), words_((vocabulary + 31) / 32) {
   if (request.allowed_tokens.empty()) return;
   allowed_.assign(static_cast<size_t>(words_), 0);
   for (const int32_t token : request.allowed_tokens) allowed_[static_cast<size_t>(token / 32)] |= 1U << (token % 32);

@@ -34,7 +34,6 @@ class TokenRules {
   void forbid(int32_t token, std::span<uint32_t> mask) const { mask[token / 32] &= ~(1U << (token % 32)); }
 
   const EngineRequest& request_;
-  int32_t vocabulary_;
   std::optional<GrammarMatcher> grammar_;
   std::vector<uint32_t> allowed_;  // of request.allowed_tokens; empty: all
   std::vector<uint32_t> masks_;    // [rows, words]

@@ -193,10 +193,10 @@ class RangeDecoder {
   }
 
   // The next row of the range to be decoded next.  Whole rows in order: memory gives neighbours faster.
-  template <_mm_hint kHint>
+  template <int kHint>
   DI_TILE_MEMBER void prefetch_row() {
     for (int64_t i = 0; i < bytes(kMaxRun); i += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead_ + i), kHint);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead_ + i), static_cast<decltype(_MM_HINT_T0)>(kHint));
     }
     ahead_ += row_bytes_;
   }
