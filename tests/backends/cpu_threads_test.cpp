@@ -168,7 +168,8 @@ TEST_P(CpuThreads, Products) {
   for (int64_t rows : {1, 2, 16}) {
     const Matrix<bf16> x = random.activations(rows, 8192);
     for (Format format : {Format::kFp8, Format::kFp4, Format::kBf16}) {
-      for (const auto& [n, k] : {std::pair<int64_t, int64_t>{511, 5120}, {1100, 1280}, {2000, 512}}) {
+      for (const auto& shape : {std::pair<int64_t, int64_t>{511, 5120}, {1100, 1280}, {2000, 512}}) {
+        const int64_t n = shape.first, k = shape.second;  // a lambda cannot hold structured bindings with Clang 14
         const OwnedWeight weight = random.weight(format, n, k);
         expect_same_bits<float>(rows, n, [&](Ops& ops, Matrix<float>& y) {
           ops.matmul({.x = x.view().columns_from(0, k), .weight = weight.view(), .y = {}, .y32 = y.view()});
