@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/sampling_row.h"
+
 namespace deepinfer {
 
 RequestSampling::RequestSampling(const EngineRequest& request, std::span<const int32_t> prompt, int32_t vocabulary,
@@ -10,38 +12,23 @@ RequestSampling::RequestSampling(const EngineRequest& request, std::span<const i
       params_(request.params),
       prompt_tokens_(static_cast<int64_t>(prompt.size())),
       rules_(request, vocabulary, std::move(grammar)) {
-  if (penalized()) counts_.add_prompt(prompt);
-}
-
-bool RequestSampling::penalized() const {
-  return params_.repetition_penalty != 1 || params_.presence_penalty != 0 || params_.frequency_penalty != 0;
+  if (penalized(params_)) counts_.add_prompt(prompt);
 }
 
 SamplingRow RequestSampling::row(int64_t position, int64_t index) const {
-  SamplingRow row;
-  row.temperature = params_.temperature;
-  row.top_p = params_.top_p;
-  row.min_p = params_.min_p;
-  row.top_k = params_.top_k;
-  row.repetition_penalty = params_.repetition_penalty;
-  row.presence_penalty = params_.presence_penalty;
-  row.frequency_penalty = params_.frequency_penalty;
-  row.seed = params_.seed;
+  SamplingRow row = sampling_row(params_);
   row.position = position;
   row.stream = 256 * request_.choice;
   const auto answer_index = static_cast<size_t>(position - prompt_tokens_);
   if (answer_index < request_.forced_tokens.size()) row.forced = request_.forced_tokens[answer_index];
   if (rules_.any()) row.allowed = rules_.mask(index);
-  row.logit_bias = params_.logit_bias;
   row.counts = counts_.list();
-  row.logprobs = params_.logprobs;
-  row.raw_logprobs = params_.raw_logprobs;
   return row;
 }
 
 void RequestSampling::add_rows(int64_t position, std::span<const int32_t> drafts, std::vector<SamplingRow>& rows) {
   rows.push_back(row(position, 0));
-  if (penalized()) {
+  if (penalized(params_)) {
     with_drafts_.clear();
     with_drafts_.reserve(drafts.size());  // rows refer to its elements
     for (const int32_t draft : drafts) {
@@ -52,7 +39,7 @@ void RequestSampling::add_rows(int64_t position, std::span<const int32_t> drafts
   for (size_t i = 0; i < drafts.size(); ++i) {
     const auto index = static_cast<int64_t>(i) + 1;
     rows.push_back(row(position + index, index));
-    if (penalized()) rows.back().counts = with_drafts_[i].list();
+    if (penalized(params_)) rows.back().counts = with_drafts_[i].list();
   }
 }
 
@@ -69,19 +56,13 @@ SamplingRow RequestSampling::prompt_row(int32_t token) const {
 }
 
 bool RequestSampling::count(int32_t token) {
-  if (penalized()) counts_.add_output(token);
+  if (penalized(params_)) counts_.add_output(token);
   return rules_.accept(token);
 }
 
 SamplingRow RequestSampling::draft_row() const {
-  SamplingRow draft;
-  draft.temperature = params_.temperature;
-  draft.repetition_penalty = params_.repetition_penalty;
-  draft.presence_penalty = params_.presence_penalty;
-  draft.frequency_penalty = params_.frequency_penalty;
-  draft.seed = params_.seed;
+  SamplingRow draft = draft_sampling_row(params_);
   draft.stream = 256 * request_.choice;
-  draft.logit_bias = params_.logit_bias;
   draft.counts = counts_.list();
   return draft;
 }

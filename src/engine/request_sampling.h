@@ -37,7 +37,6 @@ class RequestSampling {
   SamplingRow draft_row() const;
 
  private:
-  bool penalized() const;
   SamplingRow row(int64_t position, int64_t index) const;
 
   const EngineRequest& request_;

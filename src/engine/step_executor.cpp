@@ -61,29 +61,23 @@ void StepExecutor::run(const StepPlan& plan, StepOutcome& outcome) {
 
 void StepExecutor::save(const StepPlan& plan, const std::vector<SnapshotCopy>& copies) {
   for (const SnapshotCopy& copy : copies) {
-    const auto blocks = std::span(plan.block_ids)
-                            .subspan(static_cast<size_t>(copy.blocks.first), static_cast<size_t>(copy.blocks.count));
-    memory_.save(sequence(copy.request).state_slot(), copy.position, copy.kind, blocks);
+    memory_.save(sequence(copy.request).state_slot(), copy.position, copy.kind, plan.blocks(copy.blocks));
   }
 }
 
 void StepExecutor::admit(const StepPlan& plan) {
-  const auto blocks = [&plan](const BlockRange& range) {
-    return std::span<const BlockId>(plan.block_ids)
-        .subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
-  };
   for (const Admission& admission : plan.admissions) {
     WrittenRows written;
     if (admission.restores) {
       memory_.restore(admission.state_slot, admission.position, admission.restore.kind,
-                      blocks(admission.restore.blocks));
+                      plan.blocks(admission.restore.blocks));
       // Of an early snapshot the skipping layers have no row.
       const bool full = admission.restored.kind == SnapshotKind::kFull;
       written = {admission.position, admission.position, full ? admission.restored.exact_from : admission.position};
     }
-    sequence(admission.request).admit(admission, blocks(admission.blocks), written, model_, memory_);
+    sequence(admission.request).admit(admission, plan.blocks(admission.blocks), written, model_, memory_);
   }
-  for (const BlockGrowth& growth : plan.growths) sequence(growth.request).grow(blocks(growth.blocks), memory_);
+  for (const BlockGrowth& growth : plan.growths) sequence(growth.request).grow(plan.blocks(growth.blocks), memory_);
 }
 
 void StepExecutor::draft(const StepPlan& plan) {

@@ -27,7 +27,6 @@ class TokenChooser {
   SamplingRow draft_sampling() const;
 
  private:
-  bool penalized() const;
   SamplingRow row(int64_t position) const;
 
   const GenerationParams& params_;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "scheduling/cache/block_pool.h"
@@ -77,6 +78,9 @@ struct StepPlan {
   int64_t prefill_rows = 0;
   int64_t decode_rows = 0;  // at most
 
+  std::span<const BlockId> blocks(const BlockRange& range) const {
+    return std::span(block_ids).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+  }
   bool empty() const {
     return saves_before.empty() && admissions.empty() && prefills.empty() && decodes.empty() && saves_after.empty() &&
            retirements.empty();

@@ -51,10 +51,6 @@ SymbolicExecutor::Sequence& SymbolicExecutor::admitted(RequestId id) {
   return sequence;
 }
 
-std::span<const BlockId> SymbolicExecutor::ids(const StepPlan& plan, const BlockRange& range) const {
-  return std::span(plan.block_ids).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
-}
-
 void SymbolicExecutor::use(BlockId block) {
   used_blocks_ += users_[static_cast<size_t>(block)]++ == 0;
 }
@@ -70,20 +66,20 @@ void SymbolicExecutor::issue(const StepPlan& plan) {
   };
   const auto save_places = [&](const std::vector<SnapshotCopy>& copies) {
     for (const SnapshotCopy& copy : copies)
-      for (const BlockId block : ids(plan, copy.blocks)) use_new(block);
+      for (const BlockId block : plan.blocks(copy.blocks)) use_new(block);
   };
   // As they run: a snapshot that is saved before everything else may be read by an admission of the same plan.
   save_places(plan.saves_before);
   // Restores before the rest: what is read must not be given to anybody by this plan.
   for (const Admission& admission : plan.admissions) {
     if (admission.restores)
-      for (const BlockId block : ids(plan, admission.restore.blocks)) use(block);
-    const auto table = ids(plan, admission.blocks);
+      for (const BlockId block : plan.blocks(admission.restore.blocks)) use(block);
+    const auto table = plan.blocks(admission.blocks);
     const auto shared = static_cast<size_t>(admission.position / config_.cache.tokens_per_block);
     for (const BlockId block : table.first(shared)) use(block);
   }
   for (const Admission& admission : plan.admissions) {
-    const auto table = ids(plan, admission.blocks);
+    const auto table = plan.blocks(admission.blocks);
     const auto shared = static_cast<size_t>(admission.position / config_.cache.tokens_per_block);
     for (const BlockId block : table.subspan(shared)) use_new(block);
     DI_CHECK(tables_.emplace(admission.request, std::vector<BlockId>(table.begin(), table.end())).second,
@@ -93,7 +89,7 @@ void SymbolicExecutor::issue(const StepPlan& plan) {
     user = admission.request;
   }
   for (const BlockGrowth& growth : plan.growths)
-    for (const BlockId block : ids(plan, growth.blocks)) {
+    for (const BlockId block : plan.blocks(growth.blocks)) {
       use_new(block);
       tables_.at(growth.request).push_back(block);
     }
@@ -110,7 +106,7 @@ void SymbolicExecutor::answer(StepResult& result) {
   for (const SnapshotCopy& copy : plan.saves_before) save(plan, copy);
   for (const Admission& admission : plan.admissions) admit(plan, admission);
   for (const BlockGrowth& growth : plan.growths) {
-    const auto more = ids(plan, growth.blocks);
+    const auto more = plan.blocks(growth.blocks);
     auto& table = admitted(growth.request).table;
     table.insert(table.end(), more.begin(), more.end());
   }
@@ -170,7 +166,7 @@ void SymbolicExecutor::answer(StepResult& result) {
   for (const SnapshotCopy& copy : plan.saves_after) save(plan, copy);
 
   const auto give_back = [&](const BlockRange& range) {
-    for (const BlockId block : ids(plan, range)) stop_using(block);
+    for (const BlockId block : plan.blocks(range)) stop_using(block);
   };
   for (const SnapshotCopy& copy : plan.saves_before) give_back(copy.blocks);
   for (const SnapshotCopy& copy : plan.saves_after) give_back(copy.blocks);
@@ -191,7 +187,7 @@ void SymbolicExecutor::answer(StepResult& result) {
 void SymbolicExecutor::save(const StepPlan& plan, const SnapshotCopy& copy) {
   const Sequence& sequence = admitted(copy.request);
   const bool full = copy.kind == SnapshotKind::kFull;
-  const auto blocks = ids(plan, copy.blocks);
+  const auto blocks = plan.blocks(copy.blocks);
   DI_CHECK(static_cast<int64_t>(blocks.size()) ==
                (full ? config_.cache.full_snapshot_blocks : config_.cache.early_snapshot_blocks),
            "a snapshot has its number of blocks");
@@ -229,7 +225,7 @@ void SymbolicExecutor::save(const StepPlan& plan, const SnapshotCopy& copy) {
 void SymbolicExecutor::admit(const StepPlan& plan, const Admission& admission) {
   Sequence& sequence = sequences_.at(admission.request);
   DI_CHECK(!sequence.admitted && !sequence.ended, "what is admitted is not there");
-  const auto table = ids(plan, admission.blocks);
+  const auto table = plan.blocks(admission.blocks);
   sequence.admitted = true;
   sequence.table.assign(table.begin(), table.end());
   sequence.state_slot = admission.state_slot;
@@ -246,7 +242,7 @@ void SymbolicExecutor::admit(const StepPlan& plan, const Admission& admission) {
   std::fill(slot.early.begin(), slot.early.end(), Window());
   std::fill(slot.late.begin(), slot.late.end(), Window());
   DI_CHECK(admission.restores == (admission.position > 0), "a start behind the first token needs a snapshot");
-  if (admission.restores) restore(sequence, ids(plan, admission.restore.blocks), admission);
+  if (admission.restores) restore(sequence, plan.blocks(admission.restore.blocks), admission);
 }
 
 void SymbolicExecutor::restore(Sequence& sequence, std::span<const BlockId> blocks, const Admission& admission) {

@@ -94,7 +94,6 @@ class SymbolicExecutor {
   Sequence& admitted(RequestId id);
   void use(BlockId block);
   void stop_using(BlockId block);
-  std::span<const BlockId> ids(const StepPlan& plan, const BlockRange& range) const;
   void save(const StepPlan& plan, const SnapshotCopy& copy);
   void admit(const StepPlan& plan, const Admission& admission);
   void restore(Sequence& sequence, std::span<const BlockId> blocks, const Admission& admission);

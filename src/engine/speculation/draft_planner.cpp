@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 namespace deepinfer {
 
@@ -61,10 +60,10 @@ void DraftPlanner::choose(std::span<const RequestId> requests, const DraftResult
   }
   fresh_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
-    Survivals raw;
-    raw.append({drafted.confidence.row(static_cast<int64_t>(i)), static_cast<size_t>(drawn[i])});
-    append_calibrated(raw.values, fresh_);
-    last_[requests[i]] = std::move(raw.values);
+    raw_fresh_.clear();
+    raw_fresh_.append({drafted.confidence.row(static_cast<int64_t>(i)), static_cast<size_t>(drawn[i])});
+    append_calibrated(raw_fresh_.values, fresh_);
+    last_[requests[i]].assign(raw_fresh_.values.begin(), raw_fresh_.values.end());
   }
   if (schedule_ == DraftSchedule::kCausal) {
     verify_.causal(fresh_, cost_, other_rows, lengths);

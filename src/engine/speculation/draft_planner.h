@@ -50,7 +50,7 @@ class DraftPlanner {
   std::vector<Calibration> calibration_;  // by place
   StepCost cost_;
   VerifySchedule verify_;
-  Survivals fresh_, stale_;
+  Survivals fresh_, stale_, raw_fresh_;
   std::unordered_map<RequestId, std::vector<float>> last_;  // raw survivals of the newest drafts
   std::vector<float> raw_;
   int64_t budget_ = 0;
