@@ -98,7 +98,7 @@ void StepScheduler::retire(Sequence& sequence) {
     sequence.written_before = yielding->prefill_logits_from ? yielding->written : sequence.known() - 1;
     --yielding_;
     sequence.state = Waiting{};
-    waiting_.add(sequence);
+    queue(sequence);
   } else {
     --ending_;
     forget(sequence);

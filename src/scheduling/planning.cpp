@@ -8,6 +8,9 @@
 namespace deepinfer {
 namespace {
 
+// Of a step's prefill rows one in so many is for the oldest prompt.
+constexpr int64_t kOldestShare = 4;
+
 BlockRange append(StepPlan& plan, std::span<const BlockId> blocks) {
   const BlockRange range{static_cast<int64_t>(plan.block_ids.size()), static_cast<int64_t>(blocks.size())};
   plan.block_ids.insert(plan.block_ids.end(), blocks.begin(), blocks.end());
@@ -160,13 +163,16 @@ WaitingQueue::Answer StepScheduler::try_to_admit(Sequence& sequence, StepPlan& p
                                                  const StepRows& rows) {
   using Answer = WaitingQueue::Answer;
   if (running_.size() >= config_.max_sequences || cache_.free_state_slots() == 0) return Answer::kNoMore;
-  // Prompts before it that have rows to come: while they take the whole step it would hold blocks for nothing, and may
-  // find a longer prefix later.
-  int64_t rows_before_it = 0;
-  for (const Sequence* other : running_.prefilling()) {
-    if (other->request.priority < sequence.request.priority) break;
-    rows_before_it += other->known() - std::get<Prefilling>(other->state).planned;
-    if (rows_before_it >= rows.prefill) return Answer::kNoMore;
+  // While prompts whose turn comes before it take the whole step it would hold blocks for nothing, and may find a
+  // longer prefix later.  But whoever would be the oldest prompt has its share of every step.
+  const Sequence* oldest = running_.oldest_prefilling();
+  if (oldest != nullptr && ByRank()(oldest, &sequence)) {
+    int64_t rows_before_it = 0;
+    for (const Sequence* other : running_.prefilling()) {
+      if (ByTurn()(&sequence, other)) break;
+      rows_before_it += other->known() - std::get<Prefilling>(other->state).planned;
+      if (rows_before_it >= rows.prefill) return Answer::kNotYet;
+    }
   }
 
   Waiting& waiting = std::get<Waiting>(sequence.state);
@@ -188,7 +194,6 @@ WaitingQueue::Answer StepScheduler::try_to_admit(Sequence& sequence, StepPlan& p
 void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight) {
   Prefilling prefilling;
   prefilling.home.blocks = std::move(admitted.blocks);
-  prefilling.home.admission = admissions_++;
   prefilling.home.generation = cache_generation_;
   prefilling.logits_from = sequence.logits_from();
   Admission admission{.request = sequence.request.id,
@@ -211,6 +216,7 @@ void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitte
     (info.kind == SnapshotKind::kFull ? prefilling.home.full_snapshot : prefilling.home.early_snapshot) = info.position;
     flight.restores.push_back(std::move(*admitted.restore));
   }
+  ++admissions_;
   if (sequence.admissions++ == 0) {
     sequence.cached_tokens = std::min(admission.position, sequence.prompt_tokens);
     prompt_tokens_ += sequence.prompt_tokens;
@@ -226,34 +232,45 @@ void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitte
 void StepScheduler::plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows) {
   order_.assign(running_.prefilling().begin(), running_.prefilling().end());
   int64_t logit_rows = config_.prompt_logit_rows;
+  // Shorter prompts go first, but the oldest has its share whoever comes.
+  const Sequence* oldest = running_.oldest_prefilling();
+  int64_t kept = (rows.prefill + kOldestShare - 1) / kOldestShare;
   for (Sequence* sequence : order_) {
-    if (rows.prefill <= 0) break;
-    auto& prefilling = std::get<Prefilling>(sequence->state);
-    const int64_t known = sequence->known(), begin = prefilling.planned;
-    int64_t end = std::min(known, begin + rows.prefill);
-    if (const auto boundary = next_early_boundary(config_.cache, begin, known); boundary && *boundary < end)
-      end = *boundary;
-    if (prefilling.logits_from < known - 1) {  // every row may give logits
-      if (logit_rows == 0) continue;
-      end = std::min(end, begin + logit_rows);
-      logit_rows -= end - begin;
-    }
-
-    plan.prefills.push_back(
-        {.request = sequence->request.id, .position = begin, .rows = end - begin, .last = end == known});
-    plan.prefill_rows += end - begin;
-    rows.prefill -= end - begin;
-    flight.rows.push_back({.sequence = sequence, .assumed = end == known ? 1 : 0});
-    if (const auto choice = snapshot_after_chunk(config_.cache, prefilling.home, end, known))
-      plan_save(*sequence, *choice, plan, plan.saves_after, flight);
-    if (end == known) {
-      running_.remove(*sequence);
-      sequence->state = last_chunk_planned(std::move(prefilling));
-      running_.add(*sequence);
-    } else {
-      prefilling.planned = end;
-    }
+    if (sequence == oldest) kept = 0;
+    const int64_t most = rows.prefill - kept;
+    if (most > 0) rows.prefill -= plan_chunk(*sequence, most, logit_rows, plan, flight);
   }
+}
+
+// The next rows of a prompt, at most `most`, and of the step's rows for prompt logits what it takes.
+int64_t StepScheduler::plan_chunk(Sequence& sequence, int64_t most, int64_t& logit_rows, StepPlan& plan,
+                                  Flight& flight) {
+  auto& prefilling = std::get<Prefilling>(sequence.state);
+  const int64_t known = sequence.known(), begin = prefilling.planned;
+  int64_t end = std::min(known, begin + most);
+  if (const auto boundary = next_early_boundary(config_.cache, begin, known); boundary && *boundary < end)
+    end = *boundary;
+  if (prefilling.logits_from < known - 1) {  // every row may give logits
+    if (logit_rows == 0) return 0;
+    end = std::min(end, begin + logit_rows);
+    logit_rows -= end - begin;
+  }
+
+  plan.prefills.push_back(
+      {.request = sequence.request.id, .position = begin, .rows = end - begin, .last = end == known});
+  plan.prefill_rows += end - begin;
+  flight.rows.push_back({.sequence = &sequence, .assumed = end == known ? 1 : 0});
+  if (const auto choice = snapshot_after_chunk(config_.cache, prefilling.home, end, known))
+    plan_save(sequence, *choice, plan, plan.saves_after, flight);
+  running_.remove(sequence);
+  if (end == known) {
+    sequence.state = last_chunk_planned(std::move(prefilling));
+  } else {
+    prefilling.planned = end;
+    sequence.size_class = size_class(known - end, config_.step_rows);
+  }
+  running_.add(sequence);
+  return end - begin;
 }
 
 bool StepScheduler::plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan,

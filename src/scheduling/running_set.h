@@ -1,5 +1,5 @@
-// RunningSet: the sequences that prefill, in the order in which chunks get rows, and those that decode, by rank.  Used
-// by the scheduler.  Costs: O(log n) a change.
+// RunningSet: the sequences that prefill, by turn and by rank, and those that decode, by rank.  Used by the scheduler.
+// Costs: O(log n) a change.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,24 @@ namespace deepinfer {
 
 class RunningSet {
  public:
-  // The higher priority, then the earlier admission.
-  struct ByAdmission {
-    bool operator()(const Sequence* a, const Sequence* b) const;
-  };
-  using PrefillingOrder = std::set<Sequence*, ByAdmission>;
-  using DecodingOrder = std::set<Sequence*, ByRank>;
+  using TurnOrder = std::set<Sequence*, ByTurn>;
+  using RankOrder = std::set<Sequence*, ByRank>;
 
   void add(Sequence& sequence);     // in state Prefilling or Decoding
-  void remove(Sequence& sequence);  // still in the state in which it was added
+  void remove(Sequence& sequence);  // still in the state and the size class in which it was added
 
-  const PrefillingOrder& prefilling() const { return prefilling_; }
-  const DecodingOrder& decoding() const { return decoding_; }
+  // By turn: who gets rows of a step first.
+  const TurnOrder& prefilling() const { return prefilling_; }
+  // The first by rank of those that prefill; null: there is none.
+  Sequence* oldest_prefilling() const { return prefilling_by_rank_.empty() ? nullptr : *prefilling_by_rank_.begin(); }
+  const RankOrder& decoding() const { return decoding_; }
   int64_t size() const { return static_cast<int64_t>(prefilling_.size() + decoding_.size()); }
   bool empty() const { return prefilling_.empty() && decoding_.empty(); }
   bool contains(const Sequence& sequence) const;
 
  private:
-  PrefillingOrder prefilling_;
-  DecodingOrder decoding_;
+  TurnOrder prefilling_;
+  RankOrder prefilling_by_rank_, decoding_;
 };
 
 }  // namespace deepinfer

@@ -110,8 +110,17 @@ Status StepScheduler::submit(Request request) {
   sequence.most_tokens = prompt + std::min(sequence.request.max_tokens, most_sequence_tokens_ - prompt);
   sequences_.emplace(sequence.request.id, std::move(owned));
   if (sequence.request.deadline != kNever) deadlines_.emplace(sequence.request.deadline, sequence.request.id);
-  waiting_.add(sequence);
+  queue(sequence);
   return {};
+}
+
+void StepScheduler::queue(Sequence& sequence) {
+  const Request& request = sequence.request;
+  int64_t rows = sequence.known();
+  if (rows > config_.step_rows && request.reuse_prefix)
+    rows -= cache_.cached_prefix(request.salt, sequence.tokens, sequence.logits_from());
+  sequence.size_class = size_class(rows, config_.step_rows);
+  waiting_.add(sequence);
 }
 
 void StepScheduler::cancel(RequestId id) {

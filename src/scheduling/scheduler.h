@@ -8,8 +8,11 @@
 // Rules
 // - Every running sequence that decodes is in every plan.  Prefill chunks fill what the token budget and the bound on a
 //   step's time leave.
-// - Waiting requests are admitted by priority, then by order of submission.  A request that does not fit yet may be
-//   passed by `most_passes` others, then admission waits for it.
+// - Prompts take turns: the higher priority, then the smaller size class of what is left to compute (one step; two;
+//   four; ...), then the order of submission; waiting requests are admitted in that order.  So a short prompt does not
+//   wait for a long one.  Of the highest priority the oldest prompt has a quarter of the rows of every step, and is
+//   admitted before others: so none starves.
+// - While the oldest waiting request does not fit, `most_passes` others may be admitted, then admission waits for it.
 // - Where a decoding sequence needs a block and there is none, the running sequence of the lowest priority that loses
 //   the fewest tokens waits again; the oldest of the highest priority never does.  So something always progresses.
 //   Where the pool is large against a snapshot this happens when the room for one is about to go, so that the
@@ -38,7 +41,7 @@ namespace deepinfer {
 
 struct SchedulerConfig {
   CacheGeometry cache;
-  int64_t max_context = 0;           // tokens of a sequence, prompt and answer
+  int64_t max_context = 0;  // tokens of a sequence, prompt and answer
   // Most rows of a step whose prompts want logits before their last token; at least 1.
   int64_t prompt_logit_rows = 64;
   int64_t step_rows = 512;           // token budget: most rows of a step; at least max_sequences

@@ -1,5 +1,6 @@
 #include "scheduling/sequence.h"
 
+#include <bit>
 #include <type_traits>
 #include <utility>
 
@@ -27,6 +28,10 @@ const Residence* residence(const SequenceState& state) {
         }
       },
       state);
+}
+
+int size_class(int64_t rows, int64_t step_rows) {
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>((rows - 1) / step_rows)));
 }
 
 Residence* residence(SequenceState& state) {

@@ -19,7 +19,6 @@ namespace deepinfer {
 // What a sequence holds on the device, and what is known of it there.
 struct Residence {
   SequenceBlocks blocks;
-  uint64_t admission = 0;   // admissions are numbered: the order of prefill
   uint64_t generation = 0;  // of the cache, at admission: records from before a flush are not published after it
   // The highest boundaries that have a snapshot of the kind already: the hit's, or one saved since.
   int64_t full_snapshot = 0;
@@ -31,7 +30,7 @@ struct Residence {
 
 // For an admission: new, or preempted and with nothing left on the device.
 struct Waiting {
-  int passes = 0;  // requests behind it that were admitted before it
+  int passes = 0;  // others that were admitted while it was the first by rank and did not fit
   // The last attempt: blocks beyond the reserve, and publications so far.  It is repeated when either has grown.
   int64_t tried_room = -1;
   uint64_t tried_publications = 0;
@@ -80,6 +79,7 @@ struct Sequence {
   int64_t recomputed_tokens = 0;
   int admissions = 0;
   int preemptions = 0;
+  int size_class = 0;  // of the rows of its prefill to come, when it was queued or had its last chunk
   SequenceState state = Waiting{};
 
   int64_t known() const { return static_cast<int64_t>(tokens.size()); }
@@ -95,6 +95,19 @@ struct ByRank {
   bool operator()(const Sequence* a, const Sequence* b) const {
     if (a->request.priority != b->request.priority) return a->request.priority > b->request.priority;
     return a->order < b->order;
+  }
+};
+
+// Prompts are served by size, roughly: class 0 are those that one step can take, each class beyond reaches twice as
+// far. rows: to be computed, at least one.
+int size_class(int64_t rows, int64_t step_rows);
+
+// Whose turn it is: the higher priority, then the smaller class, then the earlier submission.
+struct ByTurn {
+  bool operator()(const Sequence* a, const Sequence* b) const {
+    if (a->request.priority == b->request.priority && a->size_class != b->size_class)
+      return a->size_class < b->size_class;
+    return ByRank()(a, b);
   }
 };
 

@@ -50,6 +50,7 @@ class StepScheduler final : public Scheduler {
 
   // Ends (scheduler.cpp).
   void end_overdue(Time now);
+  void queue(Sequence& sequence);
   void finish(Sequence& sequence, EndReason reason);
   void forget(Sequence& sequence);
 
@@ -64,6 +65,7 @@ class StepScheduler final : public Scheduler {
   WaitingQueue::Answer try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight, const StepRows& rows);
   void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
   void plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows);
+  int64_t plan_chunk(Sequence& sequence, int64_t most, int64_t& logit_rows, StepPlan& plan, Flight& flight);
   // Adds the copy to `copies` and to the flight if the sequence publishes and there is room.
   bool plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan, std::vector<SnapshotCopy>& copies,
                  Flight& flight);

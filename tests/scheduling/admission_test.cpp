@@ -55,7 +55,7 @@ TEST(Admission, AllRowsOfAStepAreUsedBySeveralPrompts) {
 TEST(Admission, APromptThatGetsNoRowsYetHoldsNoBlocks) {
   ScriptedEngine engine;
   ASSERT_TRUE(engine.submit(engine.request(1, 400, 5)).ok());
-  ASSERT_TRUE(engine.submit(engine.request(2, 100, 5)).ok());
+  ASSERT_TRUE(engine.submit(engine.request(2, 400, 5)).ok());
   engine.run(2);
   EXPECT_EQ(engine.admitted, (std::vector<RequestId>{1}));
   engine.run_to_the_end();

@@ -27,7 +27,6 @@ class Victim : public ::testing::Test {
     sequence.order = sequences_.size();
     Prefilling state;
     state.planned = planned;
-    state.home.admission = sequence.order;
     sequence.state = std::move(state);
     running_.add(sequence);
     return sequence;
