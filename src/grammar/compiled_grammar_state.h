@@ -4,6 +4,10 @@
 
 #include <xgrammar/xgrammar.h>
 
+#include <memory>
+#include <vector>
+
+#include "grammar/call_opening.h"
 #include "grammar/grammar_compiler.h"
 
 namespace deepinfer {
@@ -12,6 +16,9 @@ struct CompiledGrammar::State {
   xgrammar::CompiledGrammar grammar;
   int64_t bytes = 0;
   int32_t vocabulary = 0;
+  // Of tool calls that free text may open.
+  std::shared_ptr<const CallOpening> opening;
+  std::vector<std::vector<int32_t>> false_openers;  // [bytes matched]: tokens that open a block and go on as none does
 };
 
 }  // namespace deepinfer

@@ -129,6 +129,7 @@ struct GrammarCompiler::State {
   };
 
   void work();
+  std::shared_ptr<const CallOpening> opening(const std::string& text);
   Result<SharedGrammar> build(const GrammarTicket::Job& job);
   void remember(const std::string& key, SharedGrammar grammar);
 
@@ -144,8 +145,42 @@ struct GrammarCompiler::State {
   std::list<Cached> cache;                                             // most recently used first
   std::map<std::string, std::list<Cached>::iterator> cached;
   GrammarCacheStats stats;
+  std::shared_ptr<const CallOpening> last_opening;  // all requests of a model have the same
   std::vector<std::thread> threads;
 };
+
+std::shared_ptr<const CallOpening> GrammarCompiler::State::opening(const std::string& text) {
+  {
+    std::lock_guard lock(mutex);
+    if (last_opening != nullptr && last_opening->text() == text) return last_opening;
+  }
+  auto made = std::make_shared<const CallOpening>(text, tokens.GetDecodedVocab());
+  std::lock_guard lock(mutex);
+  last_opening = made;
+  return made;
+}
+
+namespace {
+
+std::vector<std::vector<int32_t>> false_openers(const xgrammar::CompiledGrammar& grammar, const CallOpening& opening) {
+  const std::vector<std::string>& tokens = grammar.GetTokenizerInfo().GetDecodedVocab();
+  xgrammar::GrammarMatcher block(grammar);
+  std::vector<std::vector<int32_t>> found(opening.text().size());
+  for (size_t matched = 0; matched < found.size(); ++matched) {
+    for (const int32_t token : opening.openers(matched)) {
+      const std::string& text = tokens[static_cast<size_t>(token)];
+      const size_t rest = *opening.advance(matched, text).rest;
+      if (block.AcceptString(opening.text() + text.substr(rest))) {
+        block.Rollback(1);
+      } else {
+        found[matched].push_back(token);
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
 
 Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& job) {
   WorkLimits limits;
@@ -158,9 +193,13 @@ Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& jo
     DI_ASSIGN_OR_RETURN(const std::string text, grammar_text(job.spec, options.limits));
     WorkBudget::check();
     auto state = std::make_unique<CompiledGrammar::State>(
-        CompiledGrammar::State{const_cast<xgrammar::GrammarCompiler&>(compiler).CompileGrammar(text, "root")});
+        CompiledGrammar::State{compiler.CompileGrammar(text, "root"), 0, 0, nullptr, {}});
     state->bytes = static_cast<int64_t>(state->grammar.MemorySizeBytes() + text.size());
     state->vocabulary = static_cast<int32_t>(tokens.GetVocabSize());
+    if (job.spec.kind == GrammarSpec::Kind::kToolCalls && !job.spec.markup.begin.empty()) {
+      state->opening = opening(job.spec.markup.opening);
+      state->false_openers = false_openers(state->grammar, *state->opening);
+    }
     return std::make_shared<const CompiledGrammar>(std::move(state));
   } catch (const WorkStopped& stopped) {
     switch (stopped.reason()) {

@@ -15,8 +15,10 @@ namespace {
 constexpr std::chrono::seconds kMostTimeOfOneCall{1};
 
 enum class Phase : uint8_t {
-  kFree,    // the trigger is awaited
-  kForced,  // the bound token came: the rest of the trigger is the only way
+  kFree,       // the trigger is awaited
+  kForced,     // the bound token came: the rest of the trigger is the only way
+  kReasoning,  // free text in which calls may be opened, to the token that ends it
+  kText,       // the same as the answer's content
   kGrammar,
   kEnded,  // a stop token was accepted
 };
@@ -24,8 +26,15 @@ enum class Phase : uint8_t {
 // Where the matcher stood before a token.
 struct Place {
   Phase phase = Phase::kGrammar;
-  size_t matched = 0;  // tokens of the trigger
+  size_t matched = 0;   // tokens of the trigger, or bytes of what opens calls
+  bool parsed = false;  // the token before moved the parser
 };
+
+// Behind trigger and reasoning.
+Phase content_phase(const GrammarSpec& spec) {
+  if (spec.kind != GrammarSpec::Kind::kToolCalls) return Phase::kGrammar;
+  return spec.call_required || spec.content != GrammarSpec::Content::kFree ? Phase::kGrammar : Phase::kText;
+}
 
 }  // namespace
 
@@ -33,6 +42,10 @@ struct GrammarMatcher::State {
   SharedGrammar grammar;
   TriggerPattern trigger;
   std::optional<int32_t> bound;
+  Phase first = Phase::kGrammar;  // behind the trigger
+  std::optional<int32_t> reasoning_end;
+  Phase behind_reasoning = Phase::kGrammar;
+  bool call_required = false;
   std::vector<int32_t> stops;
   xgrammar::GrammarMatcher parser;
   Place place;
@@ -60,9 +73,40 @@ struct GrammarMatcher::State {
     return false;
   }
 
+  bool in_text() const { return place.phase == Phase::kReasoning || place.phase == Phase::kText; }
+  const std::string& bytes_of(int32_t token) const {
+    return grammar->state().grammar.GetTokenizerInfo().GetDecodedVocab()[static_cast<size_t>(token)];
+  }
+
   void allow_all(std::span<uint32_t> mask) const;
+  void text_mask(std::span<uint32_t> mask) const;
   Status grammar_mask(std::span<uint32_t> mask);
+  // The place behind a token of free text; none: it is not allowed.
+  std::optional<Place> behind_text(int32_t token);
 };
+
+// In free text everything goes but what would open calls and not go on as calls do.
+void GrammarMatcher::State::text_mask(std::span<uint32_t> mask) const {
+  allow_all(mask);
+  const auto forbid = [&](int32_t token) { mask[static_cast<size_t>(token / 32)] &= ~(1u << (token % 32)); };
+  for (const int32_t token : grammar->state().false_openers[place.matched]) forbid(token);
+  if (!call_required) return;
+  for (const int32_t stop : stops) forbid(stop);
+}
+
+std::optional<Place> GrammarMatcher::State::behind_text(int32_t token) {
+  if (is_stop(token)) {
+    if (call_required) return {};
+    return Place{Phase::kEnded};
+  }
+  if (place.phase == Phase::kReasoning && token == reasoning_end) return Place{behind_reasoning};
+  const CallOpening& opening = *grammar->state().opening;
+  const std::string& text = bytes_of(token);
+  const CallOpening::Step step = opening.advance(place.matched, text);
+  if (!step.rest) return Place{place.phase, step.matched};
+  if (!guarded([&] { return parser.AcceptString(opening.text() + text.substr(*step.rest)); })) return {};
+  return Place{Phase::kGrammar, 0, true};
+}
 
 void GrammarMatcher::State::allow_all(std::span<uint32_t> mask) const {
   std::fill(mask.begin(), mask.end(), ~0u);
@@ -111,17 +155,28 @@ Result<GrammarMatcher> GrammarMatcher::create(SharedGrammar grammar, const Gramm
   for (const int32_t token : stop_tokens) DI_RETURN_IF_ERROR(check(token, "stop token"));
   if (spec.bound_token_id && spec.trigger_token_ids.empty())
     return invalid_argument("grammar: bound_token_id needs trigger_token_ids");
+  if (spec.reasoning_end) {
+    DI_RETURN_IF_ERROR(check(*spec.reasoning_end, "the token that ends reasoning,"));
+    if (spec.kind != GrammarSpec::Kind::kToolCalls || spec.markup.begin.empty())
+      return invalid_argument("grammar: reasoning_end needs tool calls, and a block that the prompt has not opened");
+  }
+  const Phase content = content_phase(spec);
+  const Phase first = spec.reasoning_end ? Phase::kReasoning : content;
   try {
     const xgrammar::CompiledGrammar& compiled = grammar->state().grammar;
     auto state = std::unique_ptr<State>(new State{grammar,
                                                   TriggerPattern(spec.trigger_token_ids),
                                                   spec.bound_token_id,
+                                                  first,
+                                                  spec.reasoning_end,
+                                                  content,
+                                                  spec.call_required,
                                                   std::vector<int32_t>(stop_tokens.begin(), stop_tokens.end()),
                                                   xgrammar::GrammarMatcher(compiled),
                                                   {},
                                                   {},
                                                   {}});
-    if (state->trigger.size() > 0) state->place.phase = Phase::kFree;
+    state->place.phase = state->trigger.size() > 0 ? Phase::kFree : first;
     return GrammarMatcher(std::move(state));
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "grammar: not enough memory for a matcher");
@@ -153,6 +208,10 @@ Status GrammarMatcher::fill_mask(std::span<uint32_t> mask) {
       mask[static_cast<size_t>(token / 32)] |= 1u << (token % 32);
       return {};
     }
+    case Phase::kReasoning:
+    case Phase::kText:
+      state_->text_mask(mask);
+      return {};
     case Phase::kGrammar:
       break;
   }
@@ -162,25 +221,34 @@ Status GrammarMatcher::fill_mask(std::span<uint32_t> mask) {
 bool GrammarMatcher::accept(int32_t token) {
   State& state = *state_;
   if (!state.failure.ok() || token < 0 || token >= state.grammar->vocabulary()) return false;
-  Place next = state.place;
+  Place next{state.place.phase, state.place.matched};
   switch (state.place.phase) {
     case Phase::kFree:
       next.matched = state.trigger.advance(state.place.matched, token);
       if (next.matched == state.trigger.size()) {
-        next.phase = Phase::kGrammar;
+        next = Place{state.first};
       } else if (state.bound == token) {
         next.phase = Phase::kForced;
       }
       break;
     case Phase::kForced:
       if (token != state.trigger.token(state.place.matched)) return false;
-      if (++next.matched == state.trigger.size()) next.phase = Phase::kGrammar;
+      if (++next.matched == state.trigger.size()) next = Place{state.first};
       break;
+    case Phase::kReasoning:
+    case Phase::kText: {
+      const std::optional<Place> behind = state.behind_text(token);
+      if (!behind) return false;
+      next = *behind;
+      break;
+    }
     case Phase::kGrammar:
       if (state.is_stop(token)) {
         if (!state.parser.IsCompleted()) return false;
         next.phase = Phase::kEnded;
-      } else if (!state.guarded([&] { return state.parser.AcceptToken(token); })) {
+      } else if (state.guarded([&] { return state.parser.AcceptToken(token); })) {
+        next.parsed = true;
+      } else {
         return false;
       }
       break;
@@ -197,9 +265,8 @@ void GrammarMatcher::rollback(int tokens) {
   DI_CHECK(tokens >= 0 && tokens <= accepted(), "only accepted tokens can be taken back");
   int parsed = 0;  // of these tokens, those that moved the parser
   for (int i = 0; i < tokens; ++i) {
-    const Place before = state.history.back();
-    if (before.phase == Phase::kGrammar && state.place.phase == Phase::kGrammar) ++parsed;
-    state.place = before;
+    if (state.place.parsed) ++parsed;
+    state.place = state.history.back();
     state.history.pop_back();
   }
   if (parsed > 0) state.parser.Rollback(parsed);
@@ -238,7 +305,9 @@ bool GrammarMatcher::is_terminated() const {
   return state_->place.phase == Phase::kEnded;
 }
 bool GrammarMatcher::may_end() const {
-  return state_->place.phase == Phase::kGrammar && state_->failure.ok() && state_->parser.IsCompleted();
+  if (!state_->failure.ok()) return false;
+  if (state_->in_text()) return !state_->call_required;
+  return state_->place.phase == Phase::kGrammar && state_->parser.IsCompleted();
 }
 Status GrammarMatcher::status() const {
   return state_->failure;
@@ -246,8 +315,9 @@ Status GrammarMatcher::status() const {
 
 GrammarMatcher GrammarMatcher::clone() const {
   const State& from = *state_;
-  return GrammarMatcher(std::unique_ptr<State>(new State{from.grammar, from.trigger, from.bound, from.stops,
-                                                         from.parser.Fork(), from.place, from.history, from.failure}));
+  return GrammarMatcher(std::unique_ptr<State>(
+      new State{from.grammar, from.trigger, from.bound, from.first, from.reasoning_end, from.behind_reasoning,
+                from.call_required, from.stops, from.parser.Fork(), from.place, from.history, from.failure}));
 }
 
 }  // namespace deepinfer

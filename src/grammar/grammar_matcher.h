@@ -13,8 +13,9 @@ namespace deepinfer {
 
 class GrammarMatcher {
  public:
-  // Takes the trigger and bound tokens of `spec`; `grammar` is what the spec was compiled to.  `stop_tokens` end the
-  // answer: they are allowed exactly where the grammar may end.  Error: kInvalidArgument for ids out of the vocabulary.
+  // Takes the trigger and bound tokens of `spec`, and how tool calls begin; `grammar` is what the spec was compiled to.
+  // `stop_tokens` end the answer: they are allowed exactly where the grammar may end.  Error: kInvalidArgument for ids
+  // out of the vocabulary.
   static Result<GrammarMatcher> create(SharedGrammar grammar, const GrammarSpec& spec,
                                        std::span<const int32_t> stop_tokens);
   ~GrammarMatcher();
@@ -23,7 +24,8 @@ class GrammarMatcher {
 
   // 32-bit words of a mask: token v is bit v % 32 of word v / 32 (SamplingRow::allowed).
   size_t mask_words() const;
-  // The tokens that may come next.  All of them before the grammar starts and behind a stop token.  Error:
+  // The tokens that may come next.  All of them before the grammar starts and behind a stop token; in the free text of
+  // tool calls all but those that would open calls and not go on as calls do.  Error:
   // kInvalidArgument when the grammar leaves no token, kResourceExhausted when a mask takes more than a second; the
   // request cannot go on then.
   Status fill_mask(std::span<uint32_t> mask);
@@ -39,7 +41,7 @@ class GrammarMatcher {
   // drafts[0..i].  Stops at the first draft that is not allowed.  Returns the rows filled; the matcher is where it was.
   Result<int> masks_along(std::span<const int32_t> drafts, std::span<uint32_t> masks);
 
-  // The grammar has started: the trigger is complete.
+  // The grammar has started: the trigger is complete, the block of calls open.
   bool started() const;
   // A stop token was accepted where the grammar may end.
   bool is_terminated() const;

@@ -22,7 +22,8 @@ enum class JsonWhitespace {
 // A call of a tool as the model writes it (docs/chat-encoding.md): parameters one by one, strings as they are, other
 // values as JSON.  The spelling is that of DeepSeek V4.1.
 struct CallMarkup {
-  std::string begin = "<｜DSML｜ calls>\n";
+  std::string opening = "<｜DSML｜";         // what readers of the output take for the beginning of a block
+  std::string begin = "<｜DSML｜ calls>\n";  // starts with `opening`; empty: the prompt ends with it
   std::string end = "</｜DSML｜ calls>";
   std::string call_begin = "<｜DSML｜ invoke name=\"";  // then the name
   std::string call_named = "\">\n";
@@ -37,6 +38,9 @@ struct CallMarkup {
 struct CallableTool {
   std::string name;
   std::string parameters;  // JSON Schema text of an object; empty: no parameters
+  // False: parameters are well-formed, no more.  Their names are those that the schema lists, any where it lists none
+  // or speaks of others; in any order.
+  bool strict = true;
 };
 
 // A stretch of output that begins with `begin`, holds JSON of `schema`, and ends with `end`.
@@ -51,7 +55,7 @@ struct GrammarSpec {
     kJsonSchema,  // `text`: a schema
     kRegex,       // `text`: an expression that the whole output matches
     kEbnf,        // `text`: rules; the output is what `root` derives
-    kToolCalls,   // free text until `markup.begin`, then calls of `tools`
+    kToolCalls,   // free text, or `content`, and then calls of `tools`; in free text the model opens them
     kTags,        // free text until one of `triggers`, then the tag of `tags` that begins so; any number of times
   };
   Kind kind = Kind::kJsonSchema;
@@ -59,6 +63,11 @@ struct GrammarSpec {
   std::vector<CallableTool> tools;
   CallMarkup markup;
   bool call_required = false;  // kToolCalls: the output is calls at once, without free text
+  // kToolCalls: what the output is when it is no call.  `text` is the schema or the expression.
+  enum class Content { kFree, kJsonSchema, kRegex };
+  Content content = Content::kFree;
+  // kToolCalls: the output begins with reasoning, free text that this token ends; calls may be opened in it.
+  std::optional<int32_t> reasoning_end;
   std::vector<StructuralTag> tags;
   std::vector<std::string> triggers;  // each a prefix of the `begin` of at least one tag
 

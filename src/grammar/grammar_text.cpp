@@ -13,22 +13,11 @@
 namespace deepinfer {
 namespace {
 
-SchemaOptions schema_options(const GrammarSpec& spec, const GrammarLimits& limits) {
-  return {.strict = spec.strict, .whitespace = spec.whitespace, .terms = limits.terms};
-}
-
-// One schema as the rule of a JSON value.
-Result<int> schema_rule(RuleSet& rules, const std::string& text, const std::string& what, const GrammarSpec& spec,
-                        const GrammarLimits& limits) {
-  DI_ASSIGN_OR_RETURN(const JsonDocument document,
-                      read_json_document(text, what, {.bytes = limits.text_bytes, .depth = limits.depth}));
-  if (!document.is_object() && !document.is_boolean())
-    return invalid_argument(what + ": a schema is an object or a boolean");
-  SchemaGraph graph(document, what);
-  SchemaRules schema(rules, graph, schema_options(spec, limits));
-  const int root = schema.value({{&document}});
-  DI_RETURN_IF_ERROR(schema.finish());
-  return root;
+Result<int> value_rule(RuleSet& rules, const std::string& text, const std::string& what, const GrammarSpec& spec,
+                       const GrammarLimits& limits) {
+  return schema_rule(rules, text, what,
+                     {.strict = spec.strict, .whitespace = spec.whitespace, .terms = limits.terms, .escaped = {}},
+                     {.bytes = limits.text_bytes, .depth = limits.depth});
 }
 
 Status check_literal(const std::string& text, std::string_view field, bool may_be_empty) {
@@ -53,7 +42,7 @@ Result<int> tags_rule(RuleSet& rules, const GrammarSpec& spec, const GrammarLimi
     for (size_t t = 0; t < spec.triggers.size(); ++t)
       if (tag.begin.compare(0, spec.triggers[t].size(), spec.triggers[t]) == 0) used[t] = triggered = true;
     if (!triggered) return invalid_argument(what + ": begin starts with none of the triggers");
-    DI_ASSIGN_OR_RETURN(const int content, schema_rule(rules, tag.schema, what + ": schema", spec, limits));
+    DI_ASSIGN_OR_RETURN(const int content, value_rule(rules, tag.schema, what + ": schema", spec, limits));
     choices.push_back({Term::literal(tag.begin), Term::of_rule(content), Term::literal(tag.end)});
   }
   if (std::find(used.begin(), used.end(), false) != used.end())
@@ -70,7 +59,7 @@ Result<std::string> translate(const GrammarSpec& spec, const GrammarLimits& limi
   std::string what = "schema";
   switch (spec.kind) {
     case GrammarSpec::Kind::kJsonSchema: {
-      DI_ASSIGN_OR_RETURN(root, schema_rule(rules, spec.text, what, spec, limits));
+      DI_ASSIGN_OR_RETURN(root, value_rule(rules, spec.text, what, spec, limits));
       break;
     }
     case GrammarSpec::Kind::kRegex: {

@@ -5,8 +5,8 @@
 namespace deepinfer {
 
 std::string spec_key(const GrammarSpec& spec) {
-  std::string key = fmt::format("{} {} {} {} ", static_cast<int>(spec.kind), spec.strict,
-                                static_cast<int>(spec.whitespace), spec.call_required);
+  std::string key = fmt::format("{} {} {} {} {} ", static_cast<int>(spec.kind), spec.strict,
+                                static_cast<int>(spec.whitespace), spec.call_required, static_cast<int>(spec.content));
   // Lengths in front, so no two lists of texts look alike.
   const auto add = [&key](const std::string& text) {
     key += std::to_string(text.size());
@@ -18,11 +18,13 @@ std::string spec_key(const GrammarSpec& spec) {
   for (const CallableTool& tool : spec.tools) {
     add(tool.name);
     add(tool.parameters);
+    key.push_back(tool.strict ? 's' : 'l');
   }
   if (spec.kind == GrammarSpec::Kind::kToolCalls) {
     const CallMarkup& m = spec.markup;
-    for (const std::string* text : {&m.begin, &m.end, &m.call_begin, &m.call_named, &m.call_end, &m.parameter_begin,
-                                    &m.string_value, &m.json_value, &m.parameter_end, &m.value_stop})
+    for (const std::string* text :
+         {&m.opening, &m.begin, &m.end, &m.call_begin, &m.call_named, &m.call_end, &m.parameter_begin, &m.string_value,
+          &m.json_value, &m.parameter_end, &m.value_stop})
       add(*text);
   }
   key += fmt::format("g{}", spec.tags.size());

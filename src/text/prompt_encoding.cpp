@@ -201,9 +201,6 @@ Status check(const Conversation& conversation, const PromptOptions& options) {
     return invalid_argument("effort: " + std::to_string(number) + " is outside [1, 100]");
   }
   const bool forced = conversation.tools_shown() && conversation.tool_choice == ToolChoice::kRequired;
-  if (forced && conversation.thinking) {
-    return invalid_argument("tool_choice: required calls cannot be combined with thinking");
-  }
   for (size_t i = 0; i < conversation.messages.size(); ++i) {
     const Message& message = conversation.messages[i];
     const std::string place = "messages[" + std::to_string(i) + "].";
@@ -349,7 +346,8 @@ class Renderer {
       writer_.control(conversation_.thinking ? token::kThink : token::kEndThink);
       prompt_.start = conversation_.thinking ? OutputStart::kReasoning : OutputStart::kContent;
     }
-    if (conversation_.tools_shown() && conversation_.tool_choice == ToolChoice::kRequired) {
+    // Behind reasoning the model opens the block itself.
+    if (conversation_.tools_shown() && conversation_.tool_choice == ToolChoice::kRequired && !conversation_.thinking) {
       open_calls(writer_);
       prompt_.start = OutputStart::kTools;
     }

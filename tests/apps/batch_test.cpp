@@ -190,6 +190,53 @@ TEST_F(Batch, StructuredOutputHolds) {
   EXPECT_EQ(results[2]["response"]["status_code"], 400) << results[2].dump();
 }
 
+TEST_F(Batch, RequiredCallsAreMade) {
+  const auto function = [](const std::string& name, Json parameters) {
+    return Json{{"name", name}, {"strict", true}, {"parameters", std::move(parameters)}};
+  };
+  const Json parameters{{"type", "object"},
+                        {"properties", {{"unit", {{"type", "string"}, {"enum", {"C", "F"}}}}}},
+                        {"required", {"unit"}},
+                        {"additionalProperties", false}};
+  const Json tools{{{"type", "function"}, {"function", function("weather", parameters)}},
+                   {{"type", "function"}, {"function", function("climate", parameters)}}};
+  Json flat = function("weather", parameters);
+  flat["type"] = "function";
+  const Json named{{"type", "function"}, {"function", {{"name", "climate"}}}};
+  const auto requests =
+      input(chat_line("required", "How warm is it?", 200, {{"tools", tools}, {"tool_choice", "required"}}) +
+            chat_line("named", "How warm is it?", 200, {{"tools", tools}, {"tool_choice", named}}) +
+            chat_line("unknown", "How warm is it?", 200,
+                      {{"tools", tools}, {"tool_choice", {{"type", "function"}, {"function", {{"name", "x"}}}}}}) +
+            request_line("responses", "/v1/responses",
+                         {{"model", "DeepSeek-V4.1-Flash"},
+                          {"input", "How warm is it?"},
+                          {"max_output_tokens", 200},
+                          {"reasoning", {{"effort", "none"}}},
+                          {"tools", {flat}},
+                          {"tool_choice", "required"}}));
+  const auto run_result = run(requests);
+  ASSERT_EQ(run_result.exit_code, 0) << run_result.errors;
+  const auto results = results_of(output());
+  ASSERT_EQ(results.size(), 4u);
+  for (const size_t i : {0u, 1u}) {
+    const Json& choice = results[i]["response"]["body"]["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "tool_calls") << results[i].dump();
+    for (const Json& call : choice["message"]["tool_calls"]) {
+      const Json arguments = Json::parse(call["function"]["arguments"].get<std::string>());
+      EXPECT_TRUE(arguments == Json({{"unit", "C"}}) || arguments == Json({{"unit", "F"}})) << call.dump();
+      if (i == 1) {
+        EXPECT_EQ(call["function"]["name"], "climate");
+      }
+    }
+  }
+  EXPECT_EQ(results[2]["response"]["status_code"], 400);
+  EXPECT_NE(results[2].dump().find("no function named 'x'"), std::string::npos) << results[2].dump();
+  const Json& output = results[3]["response"]["body"]["output"];
+  ASSERT_FALSE(output.empty()) << results[3].dump();
+  EXPECT_EQ(output[0]["type"], "function_call") << results[3].dump();
+}
+
 TEST_F(Batch, EmptyInputIsAnEmptyJob) {
   for (const char* text : {"", "\n", "  \n\n"}) {
     EXPECT_EQ(run(input(text)).exit_code, 0);

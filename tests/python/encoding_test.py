@@ -175,3 +175,93 @@ def test_chat(llm):
     assert llm.chat([{"role": "user", "content": [image]}]).finish_reason == "ve_error"
     with pytest.raises(encoding.RequestRefused, match="nobody"):
         llm.chat([{"role": "nobody", "content": "Hi"}])
+
+
+def tool(name, properties, strict, **more):
+    return {"type": "function", "function": {"name": name, "strict": strict, "parameters": {
+        "type": "object", "properties": properties, **more}}}
+
+
+STRICT = [
+    tool("weather", {"unit": {"type": "string", "enum": ["C", "F"]}, "days": {"type": "integer", "minimum": 1, "maximum": 3}}, True,
+         required=["unit", "days"], additionalProperties=False),
+    tool("light", {"on": {"type": "boolean"}, "place": {"type": "object", "properties": {"room": {"type": "string",
+        "enum": ["hall", "｜"]}}, "required": ["room"], "additionalProperties": False}}, True,
+         required=["on", "place"], additionalProperties=False),
+]
+LOOSE = [tool("weather", {"unit": {"type": "string", "enum": ["C", "F"]}, "days": {"type": "integer"}}, False), tool("now", {}, None)]
+
+
+def check_call(call, strict):
+    assert call["type"] == "function"
+    arguments = json.loads(call["function"]["arguments"])
+    name = call["function"]["name"]
+    assert isinstance(arguments, dict)
+    if not strict:
+        assert name in ("weather", "now") and (name == "now" or set(arguments) <= {"unit", "days"})
+    elif name == "weather":
+        assert set(arguments) == {"unit", "days"} and arguments["unit"] in ("C", "F") and arguments["days"] in (1, 2, 3)
+    else:
+        assert name == "light" and set(arguments) == {"on", "place"} and isinstance(arguments["on"], bool)
+        assert arguments["place"]["room"] in ("hall", "｜")
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("thinking", ["disabled", "enabled"])
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}, "auto"])
+def test_every_call_is_one(llm, choice, thinking, strict):
+    """The demonstration model knows no tools: without a grammar almost nothing it writes would be a call."""
+    from deepinfer import SamplingParams
+    ended = called = 0
+    conversations = [[{"role": "user", "content": f"Question {i}: how warm is it?"}] for i in range(2)]
+    wishes = [SamplingParams(seq_seed=i, max_tokens=160, temperature=1.0 if i else 0.0) for i in range(2)]
+    answers = llm.chat(conversations, wishes, tools=STRICT if strict else LOOSE, tool_choice=choice,
+                       thinking={"type": thinking})
+    for answer in answers:
+        assert answer.finish_reason in ("stop", "length", "tool_calls"), answer
+        if answer.finish_reason == "length":
+            continue
+        ended += 1
+        calls = answer.message.get("tool_calls", [])
+        called += len(calls)
+        for call in calls:
+            check_call(call, strict)
+            if isinstance(choice, dict):
+                assert call["function"]["name"] == "weather"
+        assert calls or choice == "auto"
+        assert bool(calls) == (answer.finish_reason == "tool_calls")
+        assert choice == "auto" or answer.content == ""
+    if choice != "auto" and thinking == "disabled" and strict:
+        assert ended == 2 and called >= 2
+
+
+def test_calls_beside_a_response_format(llm):
+    from deepinfer import SamplingParams
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {
+        "type": "object", "properties": {"n": {"enum": [3, 5]}}, "required": ["n"]}}}
+    for seed in range(2):
+        answer = llm.chat([{"role": "user", "content": "A number as json"}], SamplingParams(seq_seed=seed, max_tokens=100),
+                          tools=LOOSE, response_format=form, reasoning_effort="none")
+        if answer.finish_reason == "stop":
+            assert json.loads(answer.content)["n"] in (3, 5)
+        elif answer.finish_reason == "tool_calls":
+            for call in answer.message["tool_calls"]:
+                check_call(call, False)
+
+
+def test_wrong_tools_are_named(llm):
+    from deepinfer import SamplingParams
+    question = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(RequestRefused, match="no function named 'nowhere'"):
+        llm.chat(question, tools=LOOSE, tool_choice={"type": "function", "function": {"name": "nowhere"}})
+    with pytest.raises(RequestRefused, match="function 'weather'"):
+        llm.chat(question, tools=[{"type": "function", "function": {"name": "weather", "parameters": {"type": 3}}}])
+    with pytest.raises(RequestRefused, match="strict tool with non-strict"):
+        llm.chat(question, tools=[STRICT[0], LOOSE[1]])
+    unknown = tool("f", {"a": {"type": "string", "format": "unheard-of"}}, True, required=["a"])
+    failed = llm.chat(question, SamplingParams(max_tokens=4), tools=[unknown], reasoning_effort="none")
+    assert failed.finish_reason == "xgrammar runtime errors or timeout"
+    assert "tool f: /properties/a: the format unheard-of" in failed.error
+    with pytest.raises(ValueError, match="so_args is given beside"):
+        llm.chat(question, SamplingParams(so_args={"schema_type": "regex", "schema": "a"}), tools=LOOSE,
+                 tool_choice="required", reasoning_effort="none")

@@ -140,7 +140,21 @@ TEST(PromptEncoding, Refusals) {
   Message late = user("x");
   late.late_tools.push_back({.name = "f"});
   refused({.messages = {late}}, "messages[0].late_tools");
-  refused({.messages = {user("q")}, .tools = {{.name = "f"}}, .tool_choice = ToolChoice::kRequired}, "tool_choice");
+  Message prefix = assistant("x");
+  prefix.prefix = true;
+  refused({.messages = {user("q"), prefix}, .tools = {{.name = "f"}}, .tool_choice = ToolChoice::kRequired}, "prefix");
+}
+
+TEST(PromptEncoding, RequiredCallsAreOpenedUnlessTheModelThinksFirst) {
+  Conversation conversation{
+      .messages = {user("q")}, .thinking = false, .tools = {{.name = "f"}}, .tool_choice = ToolChoice::kRequired};
+  const RenderedPrompt open = encode_prompt(conversation).value();
+  EXPECT_TRUE(open.text.ends_with("</think>\n\n<｜DSML｜ calls>\n"));
+  EXPECT_EQ(open.start, OutputStart::kTools);
+  conversation.thinking = true;
+  const RenderedPrompt thinking = encode_prompt(conversation).value();
+  EXPECT_TRUE(thinking.text.ends_with("<think>"));
+  EXPECT_EQ(thinking.start, OutputStart::kReasoning);
 }
 
 // Whatever a user, a system prompt, a tool or a reminder says, it makes no control token and moves none.

@@ -8,7 +8,7 @@
 
 #include "batch/completion_answer.h"
 #include "batch/protocol_answer.h"
-#include "grammar/grammar_spec.h"
+#include "engine/output_grammar.h"
 #include "text/prompt_encoding.h"
 #include "text/protocol/chat_completions_request.h"
 #include "text/protocol/completions_request.h"
@@ -58,27 +58,8 @@ int64_t default_max_tokens(const Conversation& conversation) {
   return conversation.effort.level == EffortLevel::kMax && conversation.effort.number == 0 ? 131072 : 65536;
 }
 
-// JSON and expressions that the request wants; they hold for what comes after the reasoning.
-std::optional<GrammarSpec> grammar_of(const InferenceRequest& request, OutputStart start, const Tokenizer& tokenizer) {
-  if (!request.constraint || request.constraint->kind == OutputConstraint::Kind::kToolCall) return {};
-  GrammarSpec spec;
-  spec.text = request.constraint->schema;
-  if (request.constraint->kind == OutputConstraint::Kind::kRegex) {
-    spec.kind = GrammarSpec::Kind::kRegex;
-  } else if (spec.text.empty()) {
-    spec.text = R"({"type":"object"})";  // json_object
-    spec.strict = false;
-  }
-  if (start == OutputStart::kReasoning || start == OutputStart::kReasoningContinued)
-    if (const auto end = tokenizer.added_id("</think>")) spec.trigger_token_ids = {*end};
-  return spec;
-}
-
 RequestOr<PreparedRequest> prepare_chat(const InferenceRequest& request, std::unique_ptr<AnswerWriter> writer,
                                         const std::string& key, const BatchContext& context) {
-  // Calls that the model may make freely are read from its output.
-  if (request.constraint && request.constraint->kind == OutputConstraint::Kind::kToolCallRequired)
-    return refused("a required tool call (tool_choice) is not supported in batch jobs; use \"auto\"");
   const Result<RenderedPrompt> rendered = encode_prompt(request.conversation);
   if (!rendered.ok()) return request_error(rendered.status());
   if (!rendered->image_tokens.empty()) return refused("images are not supported by this model");
@@ -99,7 +80,9 @@ RequestOr<PreparedRequest> prepare_chat(const InferenceRequest& request, std::un
   params.stop_tokens = context.end_tokens;
   params.draft_tokens = context.draft_tokens;
   if (request.logprobs) params.logprobs = request.top_logprobs;
-  engine.grammar = grammar_of(request, rendered->start, *context.tokenizer);
+  Result<std::optional<GrammarSpec>> grammar = output_grammar(request, rendered->start, *context.tokenizer);
+  if (!grammar.ok()) return request_error(grammar.status());
+  engine.grammar = std::move(grammar).value();
   AnswerStream stream(std::move(writer), request.parser_options(rendered->start), request.conversation.thinking,
                       identity_of(request.model, key, context));
   prepared.answer = make_protocol_answer(std::move(stream), *context.tokenizer, context.end_tokens, request.logprobs,

@@ -91,27 +91,28 @@ def chat_request(messages: Iterable[Mapping[str, Any]], tokenizer: Tokenizer, **
 
 
 def so_args(request: EncodedRequest, tokenizer: Tokenizer) -> Optional[dict[str, Any]]:
-    """The structured output that a request's response format asks for, behind its thinking."""
+    """The structured output that a request's response format asks for, behind its thinking.  Calls of tools cannot be
+    told in so_args: LLM.chat holds to them by itself."""
     constraint = request.params.get("constraint")
     if constraint is None or constraint["kind"] == "tool_call":  # calls made freely are read from the output
         return None
     if constraint["kind"] not in ("json", "regex"):
-        raise ValueError(f"the output constraint {constraint['kind']!r} is not offered; allowed: tool_choice 'auto' "
-                         "or 'none'")
+        raise ValueError(f"so_args cannot tell the output constraint {constraint['kind']!r}; allowed: tool_choice "
+                         "'auto' or 'none', or LLM.chat")
     wish: dict[str, Any] = {"schema_type": constraint["kind"], "schema": constraint["schema"] or "{}"}
     if request.params["start"].startswith("reasoning"):
         wish["trigger_token_ids"] = [tokenizer.convert_tokens_to_ids("</think>")]
     return wish
 
 
-def sampling_params(request: EncodedRequest, tokenizer: Tokenizer, max_model_len: int) -> SamplingParams:
-    """What the request asks for, as SamplingParams."""
+def sampling_params(request: EncodedRequest, tokenizer: Optional[Tokenizer], max_model_len: int) -> SamplingParams:
+    """What the request asks for, as SamplingParams; without a tokenizer they leave out so_args."""
     p = request.params
     return SamplingParams(
         temperature=p["temperature"], top_p=p["top_p"],
         max_tokens=min(p.get("max_tokens", max_model_len), max_model_len, INT32_MAX),
         top_logprobs=p["top_logprobs"], stop=p["stop"] or None, seq_seed=p.get("seed"),
-        so_args=so_args(request, tokenizer))
+        so_args=so_args(request, tokenizer) if tokenizer is not None else None)
 
 
 class OutputParser:

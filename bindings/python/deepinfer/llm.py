@@ -91,19 +91,22 @@ class Pending:
             self.failed = self.builder.failure()
 
 
-def submit(engine: OpenEngine, prompt: Any, params: SamplingParams, images: Any, logprobs: bool) -> list[Pending]:
-    """The params.n answers to one prompt."""
+def submit(engine: OpenEngine, prompt: Any, params: SamplingParams, images: Any, logprobs: bool,
+           chat: Optional[encoding.EncodedRequest] = None) -> list[Pending]:
+    """The params.n answers to one prompt; chat: the request that the prompt was made from."""
     group = [Pending(engine.next_id(), params) for _ in range(params.n)]
     reason, error = "", ""
     try:
         if images is not None:
             raise Refusal("ve_error", "multi_modal_data is not offered: this engine answers text only")
         ids = token_ids(prompt)
-        request = core_request(ids, params, engine.facts, engine.tokenizer, engine.seed(params), logprobs)
+        request = core_request(ids, params, engine.facts, engine.tokenizer, engine.seed(params), logprobs, chat)
+        constrained = chat is not None and "constraint" in chat.params
         for pending, submitted in zip(group, engine.core.submit(request, params.n)):
             pending.ids = ids
             pending.submitted = submitted
-            pending.builder = AnswerBuilder(pending.request_id, len(ids), params, engine.facts, logprobs)
+            pending.builder = AnswerBuilder(pending.request_id, len(ids), params, engine.facts, logprobs,
+                                            constrained)
         return group
     except Refusal as refusal:
         reason, error = refusal.reason, refusal.error
@@ -230,11 +233,12 @@ class LLM:
             raise ValueError(f"prompts has {len(prompts)} entries and prompt_token_ids {len(ids)}; allowed: as many")
         return ids
 
-    def _submit(self, ids: list, params: list[SamplingParams], images: list, logprobs: bool) -> list[list[Pending]]:
+    def _submit(self, ids: list, params: list[SamplingParams], images: list, logprobs: bool,
+                chats: Optional[list[encoding.EncodedRequest]] = None) -> list[list[Pending]]:
         groups: list[list[Pending]] = []
         try:
-            for prompt, wish, image in zip(ids, params, images):
-                groups.append(submit(self._engine, prompt, wish, image, logprobs))
+            for prompt, wish, image, chat in zip(ids, params, images, chats or [None] * len(ids)):
+                groups.append(submit(self._engine, prompt, wish, image, logprobs, chat))
         except BaseException:
             self._cancel(pending for group in groups for pending in group)
             raise
@@ -269,7 +273,8 @@ class LLM:
              sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None, use_tqdm: bool = False, *,
              on_error: str = "return", **request: Any) -> Any:
         """Answers one conversation (a ChatOutput) or a list of them (a list).  `messages` and `request` (thinking,
-        reasoning_effort, tools, tool_choice, response_format, ...) are those of Chat Completions.  Without
+        reasoning_effort, tools, tool_choice, response_format, ...) are those of Chat Completions; so_args of
+        sampling_params stand in for what tools and response_format hold the answer to.  Without
         sampling_params the request's own fields hold, up to the context's end."""
         if on_error not in ("return", "raise"):
             raise ValueError(f"on_error is {on_error!r}; allowed: 'return', 'raise'")
@@ -282,7 +287,8 @@ class LLM:
         for wish in params:
             if wish.n != 1:
                 raise ValueError(f"n is {wish.n}; allowed in chat: 1")
-        groups = self._submit([parsed.token_ids for parsed in requests], params, [parsed.images or None for parsed in requests], logprobs=True)
+        groups = self._submit([parsed.token_ids for parsed in requests], params,
+                              [parsed.images or None for parsed in requests], logprobs=True, chats=requests)
         self._wait([group[0] for group in groups], use_tqdm)
         results = [self._chat_output(parsed, group[0]) for parsed, group in zip(requests, groups)]
         if on_error == "raise" and any(isinstance(result, FailedOutput) for result in results):
@@ -291,10 +297,10 @@ class LLM:
 
     def _chat_params(self, parsed: "encoding.EncodedRequest", wish: Optional[SamplingParams]) -> SamplingParams:
         if wish is None:
-            return encoding.sampling_params(parsed, self.get_tokenizer(), self.max_model_len)
+            return encoding.sampling_params(parsed, None, self.max_model_len)
         wish = wish.clone()
-        if wish.so_args is None:
-            wish.so_args = encoding.so_args(parsed, self.get_tokenizer())
+        if wish.so_args is not None and parsed.params["start"] == "tools":
+            raise ValueError("so_args is given beside a tool_choice that requires a call; allowed: one of them")
         wish.stop = [*(wish.stop or []), *parsed.params["stop"]] or None
         return wish
 

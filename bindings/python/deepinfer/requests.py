@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from . import _core
+from .encoding import EncodedRequest
 from .outputs import LOGPROB_FLOOR, FailedOutput, RequestOutput
 from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
@@ -88,8 +89,8 @@ def wanted_logprobs(params: SamplingParams, wanted: bool) -> int:
 
 
 def core_request(ids: list[int], params: SamplingParams, facts: EngineFacts, tokenizer: Tokenizer, seed: int,
-                 logprobs: bool = True) -> "_core.Request":
-    """Raises Refusal."""
+                 logprobs: bool = True, chat: Optional[EncodedRequest] = None) -> "_core.Request":
+    """chat: the request whose tools and response format hold where params has no so_args.  Raises Refusal."""
     check_prompt(ids, facts)
     check_tokens(params, facts)
     request = _core.Request()
@@ -127,6 +128,8 @@ def core_request(ids: list[int], params: SamplingParams, facts: EngineFacts, tok
         request.draft_tokens = facts.draft_tokens
     if params.so_args is not None:
         request.set_so_args(json.dumps(params.so_args))
+    elif chat is not None and chat.core is not None:
+        chat.core.constrain(request, tokenizer._core)
     return request
 
 
@@ -142,7 +145,8 @@ class AnswerBuilder:
     """Turns the news of one request into RequestOutputs."""
 
     def __init__(self, request_id: str, prompt_len: int, params: SamplingParams, facts: EngineFacts,
-                 logprobs: bool = True) -> None:
+                 logprobs: bool = True, constrained: bool = False) -> None:
+        """constrained: the answer follows a grammar."""
         self.request_id = request_id
         self.text = ""
         self.token_ids: list[int] = []
@@ -152,6 +156,7 @@ class AnswerBuilder:
         self._params = params
         self._facts = facts
         self._logprobs = logprobs
+        self._constrained = constrained or params.so_args is not None
         self._prompt_logprobs: list[float] = []
         self._prompt_top: list[list[tuple[int, float]]] = []
 
@@ -212,7 +217,7 @@ class AnswerBuilder:
         elif reason == "abort":
             error = error or "the request was cancelled"
         elif reason == "error":
-            if self._params.so_args is not None and self.end["code"] != "corrupt_file":
+            if self._constrained and self.end["code"] != "corrupt_file":
                 reason = GRAMMAR_FAILURE
             elif self.end["code"] == "resource_exhausted":
                 reason = "insufficient_system_resource"

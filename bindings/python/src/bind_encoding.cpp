@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "bindings.h"
+#include "engine/output_grammar.h"
+#include "engine/text_generation.h"
 #include "raise_status.h"
 #include "text/output_parser.h"
 #include "text/prompt_encoding.h"
@@ -304,7 +306,13 @@ void bind_encoding(nb::module_& module) {
             raise_if_error(tokenizer.encode_segments(self.prompt.text, self.prompt.special, ids));
             return ids;
           },
-          "tokenizer"_a, nb::call_guard<nb::gil_scoped_release>());
+          "tokenizer"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "constrain",
+          [](const ParsedRequest& self, TextRequest& request, const Tokenizer& tokenizer) {
+            request.request.grammar = value_or_raise(output_grammar(self.inference, self.prompt.start, tokenizer));
+          },
+          "request"_a, "tokenizer"_a);
   module.def(
       "parse_request",
       [](const std::string& protocol, nb::bytes body, const RequestOptions& options) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace deepinfer {
 namespace {
@@ -39,10 +40,30 @@ std::string json_spelling(uint32_t codepoint) {
   return text;
 }
 
+std::string with_escapes(const std::string& json, const CodepointSet& escaped) {
+  if (escaped.empty()) return json;
+  std::vector<uint32_t> codepoints;
+  DI_CHECK(read_utf8(json, codepoints), "JSON text is UTF-8");
+  std::string text;
+  for (const uint32_t codepoint : codepoints) {
+    if (escaped.contains(codepoint)) {
+      text += fmt::format("\\u{:04x}", codepoint);
+    } else {
+      append_utf8(codepoint, text);
+    }
+  }
+  return text;
+}
+
+RegexRules::RegexRules(RuleSet& rules, CharacterSpelling spelling, CodepointSet escaped)
+    : rules_(rules), spelling_(spelling), escaped_(std::move(escaped)), not_as_it_is_(kEscapedInJson) {
+  not_as_it_is_.add(escaped_);
+}
+
 Choices RegexRules::one_character(const CodepointSet& set) const {
   if (spelling_ == CharacterSpelling::kPlain) return {{Term::one_of(set)}};
   Choices choices;
-  CodepointSet plain = set.minus(kEscapedInJson);
+  CodepointSet plain = set.minus(not_as_it_is_);
   if (!plain.empty()) choices.push_back({Term::one_of(std::move(plain))});
   const CodepointSet escaped = set.intersection(kEscapedInJson);
   CodepointSet short_forms;           // behind the backslash
@@ -59,11 +80,15 @@ Choices RegexRules::one_character(const CodepointSet& set) const {
     if (!codes[static_cast<size_t>(digit)].empty())
       choices.push_back(
           {Term::literal(digit == 0 ? "\\u000" : "\\u001"), Term::one_of(codes[static_cast<size_t>(digit)])});
+  const CodepointSet by_code = set.intersection(escaped_);
+  for (const CodepointRange& range : by_code.ranges())
+    for (uint32_t c = range.first; c <= range.last; ++c)
+      choices.push_back({Term::literal(fmt::format("\\u{:04x}", c))});
   return choices;
 }
 
 Sequence RegexRules::characters(const CodepointSet& set, int64_t least, int64_t most) {
-  if (spelling_ == CharacterSpelling::kPlain || set.intersection(kEscapedInJson).empty())
+  if (spelling_ == CharacterSpelling::kPlain || set.intersection(not_as_it_is_).empty())
     return {Term::one_of(set, least, most)};
   return run(set, least, most, "");
 }
@@ -73,7 +98,7 @@ Sequence RegexRules::characters(const CodepointSet& set, int64_t least, int64_t 
 // closes it belongs to it.
 Sequence RegexRules::run(const CodepointSet& set, int64_t least, int64_t most, const std::string& closing) {
   if (std::max(least, most) > kMostWrittenRun) {
-    const CodepointSet plain = spelling_ == CharacterSpelling::kPlain ? set : set.minus(kEscapedInJson);
+    const CodepointSet plain = spelling_ == CharacterSpelling::kPlain ? set : set.minus(not_as_it_is_);
     return {Term::one_of(plain, least, most), Term::literal(closing)};
   }
   const Sequence end = closing.empty() ? Sequence() : Sequence{Term::literal(closing)};

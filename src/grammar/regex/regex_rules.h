@@ -13,12 +13,14 @@ namespace deepinfer {
 enum class CharacterSpelling {
   kPlain,  // UTF-8
   kJson,   // as inside a JSON string, each character in its shortest spelling: \" \\ \b \f \n \r \t, other control
-           // characters as \u00xx in lower case, everything else as it is.  Two spellings never mean one string.
+           // characters and those of `escaped` as \uxxxx in lower case, everything else as it is.  Two spellings never
+           // mean one string.
 };
 
 class RegexRules {
  public:
-  RegexRules(RuleSet& rules, CharacterSpelling spelling) : rules_(rules), spelling_(spelling) {}
+  // escaped: characters of U+0080 to U+FFFF that JSON text holds escaped only.
+  RegexRules(RuleSet& rules, CharacterSpelling spelling, CodepointSet escaped = {});
 
   // What matches `regex`.
   Sequence whole(const Regex& regex);
@@ -34,10 +36,14 @@ class RegexRules {
  private:
   RuleSet& rules_;
   CharacterSpelling spelling_;
+  CodepointSet escaped_;       // of the constructor
+  CodepointSet not_as_it_is_;  // all that JSON text holds escaped only
   std::map<std::pair<CodepointSet, std::string>, int> star_rules_;
 };
 
-// One character as it stands inside a JSON string (CharacterSpelling::kJson).
+// One character as it stands inside a JSON string (CharacterSpelling::kJson), where nothing else is escaped.
 std::string json_spelling(uint32_t codepoint);
+// JSON text that is given, with the characters of `escaped` spelled \uxxxx.
+std::string with_escapes(const std::string& json, const CodepointSet& escaped);
 
 }  // namespace deepinfer

@@ -185,7 +185,8 @@ Sequence SchemaRules::key_other_than(const std::vector<std::string>& names) {
     for (const auto& [character, next] : node->next) {
       followed.add(character, character);
       const int deeper = rules_.add();
-      choices.push_back({Term::literal(json_spelling(character)), Term::of_rule(deeper)});
+      choices.push_back(
+          {Term::literal(with_escapes(json_spelling(character), options_.escaped)), Term::of_rule(deeper)});
       due.emplace_back(next.get(), deeper);
     }
     for (Sequence& other : json_text_.one_character(followed.complement())) {
@@ -287,8 +288,8 @@ Result<Choices> SchemaRules::objects(const ExpandedNode& expanded, const SchemaF
   }
   for (int64_t i = listed - 1; i >= 0; --i) {
     const ObjectProperty& property = properties.listed[static_cast<size_t>(i)];
-    const int member = rules_.add({{Term::literal(dump_canonical(JsonDocument(property.name)) + ":"), space(),
-                                    Term::of_rule(value(property.value))}});
+    const int member = rules_.add(
+        {{Term::literal(json_text(JsonDocument(property.name)) + ":"), space(), Term::of_rule(value(property.value))}});
     std::vector<int> before(state.size());
     for (int64_t count = 0; count <= top; ++count) {
       Choices choices;

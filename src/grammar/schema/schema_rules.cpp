@@ -30,34 +30,13 @@ SchemaNode with_option(const ExpandedNode& expanded, const SchemaAlternatives& a
   return node;
 }
 
-// One value as JSON text.  Its depth is bounded by the reader of documents.
-void write_literal(const JsonDocument& value, const Term& space, Sequence& out) {
-  if (!value.is_structured() || value.empty()) {
-    out.push_back(Term::literal(dump_canonical(value)));
-    return;
-  }
-  bool first = true;
-  for (const auto& [key, member] : value.items()) {
-    out.push_back(Term::literal(!first ? "," : value.is_object() ? "{" : "["));
-    first = false;
-    out.push_back(space);
-    if (value.is_object()) {
-      out.push_back(Term::literal(dump_canonical(JsonDocument(key)) + ":"));
-      out.push_back(space);
-    }
-    write_literal(member, space, out);
-  }
-  out.push_back(space);
-  out.push_back(Term::literal(value.is_object() ? "}" : "]"));
-}
-
 }  // namespace
 
 SchemaRules::SchemaRules(RuleSet& rules, SchemaGraph& graph, const SchemaOptions& options)
     : rules_(rules),
       graph_(graph),
       options_(options),
-      json_text_(rules, CharacterSpelling::kJson),
+      json_text_(rules, CharacterSpelling::kJson, options.escaped),
       plain_text_(rules, CharacterSpelling::kPlain) {
   const CodepointSet blank{{' ', ' '}}, tab{{'\t', '\t'}};
   if (options.whitespace == JsonWhitespace::kNone) {
@@ -68,6 +47,31 @@ SchemaRules::SchemaRules(RuleSet& rules, SchemaGraph& graph, const SchemaOptions
                         {Term::literal("\n"), Term::one_of(blank, 0, 32)},
                         {Term::literal("\n"), Term::one_of(tab, 1, 16)}});
   }
+}
+
+std::string SchemaRules::json_text(const JsonDocument& value) const {
+  return with_escapes(dump_canonical(value), options_.escaped);
+}
+
+// Its depth is bounded by the reader of documents.
+void SchemaRules::write_literal(const JsonDocument& value, Sequence& out) const {
+  if (!value.is_structured() || value.empty()) {
+    out.push_back(Term::literal(json_text(value)));
+    return;
+  }
+  bool first = true;
+  for (const auto& [key, member] : value.items()) {
+    out.push_back(Term::literal(!first ? "," : value.is_object() ? "{" : "["));
+    first = false;
+    out.push_back(space());
+    if (value.is_object()) {
+      out.push_back(Term::literal(json_text(JsonDocument(key)) + ":"));
+      out.push_back(space());
+    }
+    write_literal(member, out);
+  }
+  out.push_back(space());
+  out.push_back(Term::literal(value.is_object() ? "}" : "]"));
 }
 
 int SchemaRules::value(const SchemaNode& node) {
@@ -162,7 +166,7 @@ Result<Choices> SchemaRules::enumerated(const SchemaNode& node, const SchemaFact
     DI_ASSIGN_OR_RETURN(const bool fits, matches(candidate, node, 0));
     if (!fits) return {};
     Sequence text;
-    write_literal(candidate, space(), text);
+    write_literal(candidate, text);
     choices.push_back(std::move(text));
     return {};
   };
@@ -271,6 +275,18 @@ Result<bool> SchemaRules::disjoint(const SchemaNode& a, const SchemaNode& b, int
     if (all) return true;
   }
   return false;
+}
+
+Result<int> schema_rule(RuleSet& rules, std::string_view text, const std::string& what, const SchemaOptions& options,
+                        const JsonLimits& limits) {
+  DI_ASSIGN_OR_RETURN(const JsonDocument document, read_json_document(text, what, limits));
+  if (!document.is_object() && !document.is_boolean())
+    return invalid_argument(what + ": a schema is an object or a boolean");
+  SchemaGraph graph(document, what);
+  SchemaRules schema(rules, graph, options);
+  const int root = schema.value({{&document}});
+  DI_RETURN_IF_ERROR(schema.finish());
+  return root;
 }
 
 }  // namespace deepinfer

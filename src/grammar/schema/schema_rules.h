@@ -15,6 +15,7 @@ struct SchemaOptions {
   bool strict = true;
   JsonWhitespace whitespace = JsonWhitespace::kBounded;
   int64_t terms = 400'000;
+  CodepointSet escaped;  // characters that JSON strings hold as \uxxxx only (RegexRules)
 };
 
 // One property of an object that is written out property by property.
@@ -69,6 +70,9 @@ class SchemaRules {
   Result<bool> disjoint(const SchemaNode& a, const SchemaNode& b, int depth);
 
   int any_string();
+  // A constant's JSON text.
+  std::string json_text(const JsonDocument& value) const;
+  void write_literal(const JsonDocument& value, Sequence& out) const;
   Term space() const { return Term::of_rule(space_); }
   Sequence key_other_than(const std::vector<std::string>& names);
 
@@ -82,5 +86,9 @@ class SchemaRules {
   std::map<SchemaNode, int> known_;
   std::deque<std::pair<int, SchemaNode>> due_;
 };
+
+// The rule of one JSON value.  Error: begins with `what` and says where in `text`.
+Result<int> schema_rule(RuleSet& rules, std::string_view text, const std::string& what, const SchemaOptions& options,
+                        const JsonLimits& limits);
 
 }  // namespace deepinfer

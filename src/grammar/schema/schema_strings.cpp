@@ -31,7 +31,7 @@ constexpr int64_t kMostLength = 100'000;
 int SchemaRules::any_string() {
   if (any_string_ >= 0) return any_string_;
   // Every spelling of JSON is accepted; surrogates only in pairs.
-  const CodepointSet plain = CodepointSet::all().minus({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
+  const CodepointSet plain = CodepointSet::all().minus({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}).minus(options_.escaped);
   const CodepointSet hex{{'0', '9'}, {'A', 'F'}, {'a', 'f'}};
   const CodepointSet not_d{{'0', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}};
   const CodepointSet d{{'D', 'D'}, {'d', 'd'}};

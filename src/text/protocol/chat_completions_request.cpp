@@ -332,7 +332,7 @@ InferenceRequest parse(const Json& body, const ProtocolOptions& options) {
   check_strictness(tools, out.conversation.response_format);
   const ChosenTools chosen = read_tool_choice(request);
   request.boolean("parallel_tool_calls");
-  apply_tools(std::move(tools), chosen, out);
+  apply_tools(std::move(tools), chosen, options.profile, out);
   check_prefix(out);
   if (out.conversation.response_format.kind == ResponseFormat::Kind::kJsonObject &&
       std::none_of(out.conversation.messages.begin(), out.conversation.messages.end(),

@@ -17,7 +17,7 @@ namespace deepinfer {
 enum class Profile {
   kDeepSeek,   // the official API to the letter
   kDeepInfer,  // the same and: max_completion_tokens, integer reasoning_effort 1..100, role developer and
-               // continue_final_message in Chat Completions
+               // continue_final_message in Chat Completions; forced calls while thinking
 };
 
 // Settings of the server that change what a request means.
@@ -57,6 +57,8 @@ struct InferenceRequest {
   bool stream = false;
   bool include_usage = false;
   std::optional<OutputConstraint> constraint;
+  // What the content is held to where `constraint` is about calls: the response format of a request with tools.
+  std::optional<OutputConstraint> content_constraint;
 
   // How the output of this request is read, given where its prompt ended.
   OutputParserOptions parser_options(OutputStart start) const;

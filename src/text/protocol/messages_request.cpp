@@ -105,7 +105,7 @@ InferenceRequest parse(const Json& body, const ProtocolOptions& options) {
   }
   if (std::optional<Message> system = read_system(request)) conversation.messages.push_back(std::move(*system));
   std::move(read.messages.begin(), read.messages.end(), std::back_inserter(conversation.messages));
-  apply_tools(std::move(tools), read_tool_choice(request), out);
+  apply_tools(std::move(tools), read_tool_choice(request), options.profile, out);
   return out;
 }
 

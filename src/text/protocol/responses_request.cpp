@@ -129,7 +129,7 @@ ResponsesRequest parse(const Json& body, const ProtocolOptions& options) {
   check_strictness(declared, conversation.response_format);
   for (DeclaredTool& tool : items.late_tools) declared.push_back(std::move(tool));
   check_unique_names(declared);
-  apply_tools(std::move(declared), read_tool_choice(request), inference);
+  apply_tools(std::move(declared), read_tool_choice(request), options.profile, inference);
   request.boolean("parallel_tool_calls");
 
   if (conversation.response_format.kind == ResponseFormat::Kind::kJsonObject &&

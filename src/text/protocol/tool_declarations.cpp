@@ -123,7 +123,8 @@ ToolDefinition to_definition(const DeclaredTool& tool) {
   return {tool.name, tool.description.value_or(""), dump_python(tool.parameters)};
 }
 
-void apply_tools(std::vector<DeclaredTool> tools, const ChosenTools& chosen, InferenceRequest& request) {
+void apply_tools(std::vector<DeclaredTool> tools, const ChosenTools& chosen, Profile profile,
+                 InferenceRequest& request) {
   Conversation& conversation = request.conversation;
   if (tools.empty()) return;
   conversation.tool_choice = chosen.choice;
@@ -140,12 +141,14 @@ void apply_tools(std::vector<DeclaredTool> tools, const ChosenTools& chosen, Inf
     conversation.tool_choice = ToolChoice::kRequired;
   }
   const bool forced = conversation.tool_choice == ToolChoice::kRequired;
-  if (forced && conversation.thinking) fail_request("Thinking mode does not support this tool_choice");
+  if (forced && conversation.thinking && profile == Profile::kDeepSeek)
+    fail_request("Thinking mode does not support this tool_choice");
   for (const DeclaredTool& tool : tools) {
     if (!tool.late) conversation.tools.push_back(to_definition(tool));
   }
   drop_hidden_late_tools(tools, conversation);
   if (conversation.tools_shown()) {
+    request.content_constraint = std::move(request.constraint);
     request.constraint =
         OutputConstraint{forced ? OutputConstraint::Kind::kToolCallRequired : OutputConstraint::Kind::kToolCall,
                          constraint_schema(tools)};

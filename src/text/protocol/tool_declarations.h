@@ -41,8 +41,10 @@ struct ChosenTools {
 };
 
 // Applies the choice: fills tools and tool_choice of the conversation, drops the tools that are not chosen, refuses
-// forced calls while thinking, and sets the output constraint for calls.
-void apply_tools(std::vector<DeclaredTool> tools, const ChosenTools& chosen, InferenceRequest& request);
+// forced calls while thinking (Profile::kDeepSeek), and sets the output constraint for calls; one that was set for the
+// content is kept beside it.
+void apply_tools(std::vector<DeclaredTool> tools, const ChosenTools& chosen, Profile profile,
+                 InferenceRequest& request);
 
 // Checks a schema of a response format and returns what the output is held to (normalised when strict).
 Json check_response_schema(const Json& schema, bool strict);
