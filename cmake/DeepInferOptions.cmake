@@ -3,6 +3,7 @@ option(DEEPINFER_TESTS "Build the tests" ON)
 option(DEEPINFER_BENCHMARKS "Build the benchmark programs" OFF)
 option(DEEPINFER_FUZZERS "Build the libFuzzer targets (Clang only)" OFF)
 option(DEEPINFER_PYTHON "Build the Python package (needs nanobind in the interpreter's environment)" OFF)
+option(DEEPINFER_CUDA "Build the CUDA backend (needs nvcc 13; CMAKE_CUDA_ARCHITECTURES names the GPUs)" OFF)
 option(DEEPINFER_WERROR "Treat warnings as errors (CI presets)" OFF)
 set(DEEPINFER_SANITIZE "" CACHE STRING "Comma-separated sanitizers, e.g. address,undefined")
 
@@ -25,13 +26,14 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VER
 endif()
 
 add_library(deepinfer_flags INTERFACE)
+# The order and rounding of floating-point operations is part of every contract: a compiler must
+# neither contract a*b+c on its own nor reassociate.  Kernels ask for fma where they want it.
 target_compile_options(deepinfer_flags INTERFACE
-  -Wall -Wextra
-  # The order and rounding of floating-point operations is part of every contract: a compiler must
-  # neither contract a*b+c on its own nor reassociate.  Kernels ask for fma where they want it.
-  -ffp-contract=off)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>)
 if(DEEPINFER_WERROR)
-  target_compile_options(deepinfer_flags INTERFACE -Werror)
+  target_compile_options(deepinfer_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
 endif()
 target_include_directories(deepinfer_flags INTERFACE "${PROJECT_SOURCE_DIR}/src")
 

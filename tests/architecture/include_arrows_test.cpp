@@ -37,7 +37,7 @@ struct Include {
 
 bool is_source(const fs::path& path) {
   const std::string extension = path.extension();
-  return extension == ".h" || extension == ".cpp" || extension == ".inc";
+  return extension == ".h" || extension == ".cpp" || extension == ".inc" || extension == ".cu" || extension == ".cuh";
 }
 
 std::vector<fs::path> sources_below(const fs::path& folder) {
@@ -61,7 +61,9 @@ std::vector<Include> project_includes(const fs::path& file) {
   return found;
 }
 
-std::string first_folder(const std::string& path) { return path.substr(0, path.find('/')); }
+std::string first_folder(const std::string& path) {
+  return path.substr(0, path.find('/'));
+}
 
 TEST(IncludeArrows, EveryFolderIsKnown) {
   for (const auto& entry : fs::directory_iterator(kRoot / "src")) {

@@ -1,0 +1,87 @@
+// `deepinfer bench gpu`: what the GPU can do at best, and its kernels beside that.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bench_report.h"
+#include "command.h"
+#include "number_option.h"
+#ifdef DEEPINFER_HAS_CUDA
+#include "backends/cuda/ceilings/ceilings.h"
+#include "bench/gpu_dense.h"
+#endif
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  deepinfer bench gpu
+  deepinfer bench gpu --gigabytes 32 --json
+
+Best of 20 passes for memory and graphs, best of 5 for matrices, on random data: kernels of this backend are judged by
+these figures.)";
+
+struct Options {
+  std::optional<int32_t> gigabytes;
+  bool json = false;
+};
+
+#ifdef DEEPINFER_HAS_CUDA
+Status measure(int64_t bytes, BenchReport& report) {
+  const std::string what = fmt::format("best of 20, {} GiB", bytes >> 30);
+  // Reports a figure; one that this GPU has not is left out.
+  const auto add = [&](const char* name, Result<double> figure, double scale, const char* unit,
+                       const std::string& note) -> Status {
+    if (!figure.ok()) return figure.status().code() == StatusCode::kUnsupported ? Status() : figure.status();
+    report({.name = name, .value = *figure * scale, .unit = unit, .limit = {}, .note = note});
+    return {};
+  };
+  using namespace cuda;
+  const Result<double> loads = measure_read(ReadKind::kPlainLoads, bytes);
+  const Result<double> copies = measure_read(ReadKind::kBulkCopies, bytes);
+  DI_RETURN_IF_ERROR(add("read, plain loads", loads, 1e-9, "GB/s", what));
+  DI_RETURN_IF_ERROR(add("read, bulk copies", copies, 1e-9, "GB/s", what));
+  DI_RETURN_IF_ERROR(add("copy, read and written", measure_copy(bytes), 1e-9, "GB/s", what));
+  DI_RETURN_IF_ERROR(add("BF16 matrices", measure_matrix_peak(MatrixKind::kBf16), 1e-12, "TFLOP/s", "best of 5"));
+  DI_RETURN_IF_ERROR(add("FP8 matrices", measure_matrix_peak(MatrixKind::kFp8), 1e-12, "TFLOP/s", "best of 5"));
+  DI_RETURN_IF_ERROR(add("graph node", measure_graph_node(GraphEdge::kFull), 1e6, "us", "best of 20, 1,000 nodes"));
+  DI_RETURN_IF_ERROR(add("graph node, programmatic launch", measure_graph_node(GraphEdge::kProgrammatic), 1e6, "us",
+                         "best of 20, 1,000 nodes"));
+  if (!copies.ok()) return {};  // no kernels for this GPU yet
+  const double read = std::max(*loads, *copies);
+  for (const int64_t rows : {1, 6, 8}) DI_RETURN_IF_ERROR(bench::bench_gpu_dense(rows, read, report));
+  return {};
+}
+#endif
+
+ExitCode bench_gpu([[maybe_unused]] const Options& options) {
+#ifdef DEEPINFER_HAS_CUDA
+  const Result<cuda::Device> device = cuda::current_device();
+  if (!device.ok()) return report_error(device.status());
+  BenchReport report(
+      options.json,
+      fmt::format("{}, compute capability {}.{}, {} multiprocessors, {:.0f} GB", device->name, device->capability / 10,
+                  device->capability % 10, device->multiprocessors, static_cast<double>(device->memory_bytes) / 1e9));
+  return report.finish(measure(int64_t{options.gigabytes.value_or(8)} << 30, report));
+#else
+  return report_error(unsupported("this build has no CUDA backend; build it with `cmake --preset cuda-sm90`"));
+#endif
+}
+
+}  // namespace
+
+void add_bench_gpu_command(CLI::App& bench, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App& command = *bench.add_subcommand("gpu", "What the GPU can do at best, and its kernels beside that");
+  command.footer(kExamples);
+  add_number<int32_t>(command, "--gigabytes", options->gigabytes, {.lowest = 1, .highest = 1024},
+                      "GiB to read and to copy (default 8; the copy needs twice as much)");
+  command.add_flag("--json", options->json, "print one JSON object a result");
+  command.callback([options, &action] { action = [options] { return bench_gpu(*options); }; });
+}
+
+}  // namespace deepinfer::cli
