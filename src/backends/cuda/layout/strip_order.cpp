@@ -11,6 +11,15 @@ namespace {
 
 constexpr uint8_t kHighestScale = 134;  // 2^7: 2^120 more must be a bf16 number
 
+// Two e4m3 bytes in 16 bits: the first where a bf16 number has its sign, the low half of its exponent and the upper
+// half of its mantissa; the second in what is left, a shift by 4 either way from the same places (device/fp8.cuh).
+uint16_t interleaved(uint8_t first, uint8_t second) {
+  const int ready = (first & 0x80) << 8 | (first & 0x7f) << 4;     // bits 15, 10 to 4
+  const int to_the_left = (second & 0x80) << 4 | (second & 0x0f);  // bits 11, 3 to 0
+  const int to_the_right = (second & 0x70) << 8;                   // bits 14 to 12
+  return static_cast<uint16_t>(ready | to_the_left | to_the_right);
+}
+
 Status check_numbers(const LinearWeight& weight) {
   const auto* bytes = static_cast<const uint8_t*>(weight.data);
   for (int64_t i = 0; i < weight.n * weight.k; ++i) {
@@ -45,10 +54,11 @@ Status to_strip_order(const LinearWeight& weight, std::span<uint8_t> data, std::
         for (int64_t step = 0; step < kPieceColumns / 16; ++step) {
           const int64_t row = strip * kStripRows + lane / 4;
           const int64_t column = piece * kPieceColumns + step * 16 + 2 * (lane % 4);
-          *out++ = at(row, column + 8);
-          *out++ = at(row, column);
-          *out++ = at(row, column + 9);
-          *out++ = at(row, column + 1);
+          for (int64_t next = 0; next < 2; ++next) {
+            const uint16_t half = interleaved(at(row, column + next), at(row, column + 8 + next));
+            *out++ = static_cast<uint8_t>(half);
+            *out++ = static_cast<uint8_t>(half >> 8);
+          }
         }
   const int64_t blocks = (weight.k + 31) / 32;
   for (int64_t tile = 0; tile < (weight.n + 31) / 32; ++tile) {

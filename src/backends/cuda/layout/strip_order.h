@@ -3,8 +3,9 @@
 //
 // A strip is 8 outputs (rows of the weight; past the last one zeros) by all of K.  Strips follow each other; in a
 // strip, pieces of 64 columns (past the last one zeros); in a piece, 32 lanes of 16 bytes.  Lane l holds, of row l / 4
-// and for each 16 columns c of the piece, four bytes: columns c + 8 + 2 (l % 4), c + 2 (l % 4), and the columns next to
-// these two. Scales: e8m0, [ceil(n / 32)][columns of whole pieces / 32]; past the end 2^-127.
+// and for each 16 columns c of the piece, a word: columns c + 2 (l % 4) and c + 8 + 2 (l % 4) in the lower 16 bits,
+// interleaved so that bf16 numbers are made of them in few steps, and the columns next to these two in the upper.
+// Scales: e8m0, [ceil(n / 32)][columns of whole pieces / 32]; past the end 2^-127.
 #pragma once
 
 #include <cstdint>

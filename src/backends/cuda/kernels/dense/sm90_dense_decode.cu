@@ -48,20 +48,21 @@ __device__ __forceinline__ uint32_t word_of(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// Pieces: most pieces of a part.
-template <int Parts, int Pieces>
+// Loops are not unrolled where that is not needed: a block runs through its code a few times only, and then waiting for
+// instructions that no cache holds yet costs more than anything else.
+template <int Parts>
 __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments arguments) {
   constexpr int kGroups = kWarps / Parts;
-  constexpr int kPlaceBytes = Pieces * kPiece;
-  extern __shared__ __align__(128) std::byte memory[];  // [warps][places][kPlaceBytes], then x
+  const int place_bytes = (arguments.pieces + Parts - 1) / Parts * kPiece;
+  extern __shared__ __align__(128) std::byte memory[];  // [warps][places][place_bytes], then x
   __shared__ float sums[2][kWarps][2 * kStrip][kRows];
   __shared__ uint64_t arrived[kWarps][kMostPlaces], x_arrived;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int part = warp % Parts, group = warp / Parts;
   const int first_piece = part * arguments.pieces / Parts;
   const int pieces = (part + 1) * arguments.pieces / Parts - first_piece;
-  const uint32_t ring = shared_address(memory) + static_cast<uint32_t>(warp * arguments.places * kPlaceBytes);
-  std::byte* const x_memory = memory + kWarps * arguments.places * kPlaceBytes;
+  const uint32_t ring = shared_address(memory) + static_cast<uint32_t>(warp * arguments.places * place_bytes);
+  std::byte* const x_memory = memory + kWarps * arguments.places * place_bytes;
   const uint32_t x = shared_address(x_memory);
   // Lane l names row l % 8 of the 8 columns l / 8 of a half piece; rows that are not there reach no output.
   const uint32_t x_row = x + static_cast<uint32_t>(min(lane % 8, arguments.rows - 1) * arguments.x_pitch +
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
     const auto bytes = static_cast<uint32_t>(pieces * kPiece);
     const uint32_t barrier = shared_address(&arrived[warp][asked_place]);
     barrier_arrive_expect(barrier, bytes);
-    bulk_copy_once(ring + static_cast<uint32_t>(asked_place * kPlaceBytes),
+    bulk_copy_once(ring + static_cast<uint32_t>(asked_place * place_bytes),
                    arguments.weight + (static_cast<int64_t>(strip) * arguments.pieces + first_piece) * kPiece, bytes,
                    barrier);
     if (++asked_place == arguments.places) asked_place = 0;
@@ -99,9 +100,11 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
     }
   };
   if (lane == 0) {
+#pragma unroll 1
     for (int i = 0; i < arguments.places; ++i) barrier_init(shared_address(&arrived[warp][i]), 1);
     if (warp == 0) barrier_init(shared_address(&x_arrived), 1);
     barrier_fence_init();
+#pragma unroll 1
     for (int i = 0; i < arguments.places; ++i) ask();
   }
   // Lane i: scale of the part's block i of 32 columns.
@@ -118,7 +121,9 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
   fetch_scales(0);
   allow_next_kernel();
   // What lies behind the end of K is multiplied by zero weights.
+#pragma unroll 1
   for (int row = 0; row < arguments.rows; ++row)
+#pragma unroll 1
     for (int i = arguments.k + static_cast<int>(threadIdx.x); i < arguments.pieces * 64; i += kThreads)
       *reinterpret_cast<uint16_t*>(x_memory + row * arguments.x_pitch + i * 2) = 0;
   // The barrier for x is there, in the other block too.
@@ -133,6 +138,7 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
     barrier_arrive_expect(shared_address(&x_arrived), static_cast<uint32_t>(arguments.rows * arguments.k * 2));
     const int middle = alone ? 0 : arguments.k / 16 * 8;
     const int first = cluster_rank() == 0 ? middle : 0, end = cluster_rank() == 0 ? arguments.k : middle;
+#pragma unroll 1
     for (int row = 0; row < arguments.rows; ++row)
       bulk_copy_to_cluster(x + static_cast<uint32_t>(row * arguments.x_pitch + first * 2),
                            arguments.x + row * arguments.x_stride + first, static_cast<uint32_t>((end - first) * 2),
@@ -143,6 +149,7 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
 
   int place = 0;
   uint32_t parity = 0;
+#pragma unroll 1
   for (int turn = 0; turn < turns; ++turn) {
     const int count = strips_of_turn(turn), strip = first_of(turn);
     if (count > 0) {
@@ -152,7 +159,7 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
       const uint4* weight[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        weight[i] = reinterpret_cast<const uint4*>(memory + (warp * arguments.places + place) * kPlaceBytes) + lane;
+        weight[i] = reinterpret_cast<const uint4*>(memory + (warp * arguments.places + place) * place_bytes) + lane;
         if (i < count) {
           barrier_wait(shared_address(&arrived[warp][place]), parity);
           if (++place == arguments.places) {
@@ -161,9 +168,8 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
           }
         }
       }
-#pragma unroll
-      for (int p = 0; p < Pieces; ++p) {
-        if (p >= pieces) break;
+#pragma unroll 2
+      for (int p = 0; p < pieces; ++p) {
         const uint4 weights[2] = {weight[0][p * 32], count == 2 ? weight[1][p * 32] : uint4{}};
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -173,8 +179,8 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
 #pragma unroll
           for (int step = 0; step < 2; ++step) {
             const uint32_t w0 = word_of(weights[0], half * 2 + step), w1 = word_of(weights[1], half * 2 + step);
-            const uint32_t a[4] = {times(upper_e4m3_as_bf16(w0), scale), times(upper_e4m3_as_bf16(w1), scale),
-                                   times(lower_e4m3_as_bf16(w0), scale), times(lower_e4m3_as_bf16(w1), scale)};
+            const uint32_t a[4] = {times(first_e4m3_as_bf16(w0), scale), times(first_e4m3_as_bf16(w1), scale),
+                                   times(second_e4m3_as_bf16(w0), scale), times(second_e4m3_as_bf16(w1), scale)};
             mma_bf16(d, a, b[step * 2], b[step * 2 + 1]);
           }
         }
@@ -182,6 +188,7 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
       __syncwarp();  // the places have been read
       if (lane == 0) {
         fence_async_proxy();
+#pragma unroll 1
         for (int i = 0; i < count; ++i) ask();
       }
 #pragma unroll
@@ -192,6 +199,7 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
     // Whoever adds the parts of this turn has read them before the barrier of the next, and only behind that one are
     // they written again.
     __syncthreads();
+#pragma unroll 1
     for (int i = part * 32 + lane; i < count * kStrip * arguments.rows; i += Parts * 32) {
       const int row = count == 2 ? i / (2 * kStrip) : i / kStrip, at_strip = i - row * count * kStrip;
       const int output = strip * kStrip + at_strip;
@@ -212,16 +220,16 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
   }
 }
 
-template <int Parts, int Pieces>
+template <int Parts>
 Status launch(Arguments arguments, int multiprocessors, Stream stream) {
-  constexpr int kRound = kWarps * Pieces * kPiece;  // bytes of a place of all warps
+  const int round = kWarps * ((arguments.pieces + Parts - 1) / Parts) * kPiece;  // bytes of a place of all warps
   arguments.x_pitch = arguments.pieces * 128 + 16;
   const int x_bytes = arguments.rows * arguments.x_pitch;
-  arguments.places = std::min(kMostPlaces, (kMostShared - x_bytes) / kRound);
+  arguments.places = std::min(kMostPlaces, (kMostShared - x_bytes) / round);
   DI_CHECK(arguments.places > 0, "x leaves room for the ring");
-  DI_RETURN_IF_ERROR(cuda_status(
-      cudaFuncSetAttribute(dense_decode<Parts, Pieces>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
-      "sm90_dense_decode"));
+  DI_RETURN_IF_ERROR(
+      cuda_status(cudaFuncSetAttribute(dense_decode<Parts>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
+                  "sm90_dense_decode"));
   cudaLaunchAttribute attributes[2];
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   const unsigned cluster = arguments.rows >= kSharingRows ? 2 : 1;
@@ -231,11 +239,11 @@ Status launch(Arguments arguments, int multiprocessors, Stream stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(std::min((arguments.strips + 1) / 2, multiprocessors / 2) * 2));
   config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(arguments.places * kRound + x_bytes);
+  config.dynamicSmemBytes = static_cast<size_t>(arguments.places * round + x_bytes);
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;
-  return cuda_status(cudaLaunchKernelEx(&config, dense_decode<Parts, Pieces>, arguments), "sm90_dense_decode");
+  return cuda_status(cudaLaunchKernelEx(&config, dense_decode<Parts>, arguments), "sm90_dense_decode");
 }
 
 }  // namespace
@@ -265,16 +273,15 @@ Status sm90_dense_decode(const DenseProduct& product, Stream stream) {
                             .x_pitch = 0};
   switch (dense_parts(pieces)) {
     case 1:
-      return launch<1, 5>(arguments, multiprocessors, stream);
+      return launch<1>(arguments, multiprocessors, stream);
     case 2:
-      return launch<2, 5>(arguments, multiprocessors, stream);
+      return launch<2>(arguments, multiprocessors, stream);
     case 4:
-      return launch<4, 5>(arguments, multiprocessors, stream);
+      return launch<4>(arguments, multiprocessors, stream);
     case 8:
-      return launch<8, 5>(arguments, multiprocessors, stream);
+      return launch<8>(arguments, multiprocessors, stream);
     default:
-      return pieces <= 5 * 16 ? launch<16, 5>(arguments, multiprocessors, stream)
-                              : launch<16, 8>(arguments, multiprocessors, stream);
+      return launch<16>(arguments, multiprocessors, stream);
   }
 }
 
