@@ -33,7 +33,10 @@ class CachedProduct {
     const uint16_t* rows[] = {row.data()};
     kernels_.pack(block_.format, rows, 1, k, packed());
   }
-  void multiply() { kernels_.multiply(block_, packed(), 1, out_, block_.outputs, base_ + kCodes + kScales + kPacked); }
+  void multiply() {
+    kernels_.multiply(block_, packed(), 1, {.fp32 = out_, .bf16 = nullptr, .stride = block_.outputs},
+                      base_ + kCodes + kScales + kPacked);
+  }
   int64_t bytes() const { return bytes_; }
 
  private:

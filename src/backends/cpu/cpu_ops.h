@@ -14,7 +14,7 @@ namespace deepinfer {
 enum class CpuIsa {
   kAvx2,    // AVX2, FMA, F16C: the floor
   kAvx512,  // AVX-512 F, BW, VL, DQ and VNNI
-  kAmx,     // AVX-512 as above, VBMI, GFNI and AMX-BF16 tiles
+  kAmx,     // AVX-512 as above, VBMI, BF16, GFNI and AMX-BF16 tiles
 };
 
 std::string_view to_string(CpuIsa isa);

@@ -15,9 +15,9 @@ struct Registers {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-Registers cpuid(uint32_t leaf) {
+Registers cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   Registers r;
-  if (__get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) return {};
+  if (__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) return {};
   return r;
 }
 
@@ -73,6 +73,7 @@ Status check_isa(CpuIsa isa) {
   if (isa == CpuIsa::kAmx) {
     missing.require(extended.ecx >> 1 & 1, "AVX512_VBMI");
     missing.require(extended.ecx >> 8 & 1, "GFNI");
+    missing.require(cpuid(7, 1).eax >> 5 & 1, "AVX512_BF16");
     missing.require(extended.edx >> 22 & 1, "AMX-BF16");
     missing.require(extended.edx >> 24 & 1, "AMX-TILE");
     missing.require((state & kTileState) == kTileState, "tile state saved by the operating system");

@@ -125,8 +125,10 @@ void MatrixProducts::expert_hidden_rows(const MixtureOfExperts& op) {
     const int64_t first = task % output_blocks * outputs, count = std::min(outputs, f - first);
     const Scratch own = scratch(thread);
     const uint16_t* packed = packed_rows(block, weights.w1, block.expert->packed_first);
-    kernels_.multiply(weight_block(weights.w1, first, count), packed, block.count, own.out, count, own.kernel);
-    kernels_.multiply(weight_block(weights.w3, first, count), packed, block.count, own.out2, count, own.kernel);
+    kernels_.multiply(weight_block(weights.w1, first, count), packed, block.count,
+                      {.fp32 = nullptr, .bf16 = own.out, .stride = count}, own.kernel);
+    kernels_.multiply(weight_block(weights.w3, first, count), packed, block.count,
+                      {.fp32 = nullptr, .bf16 = own.out2, .stride = count}, own.kernel);
     for (int64_t i = 0; i < block.count; ++i) {
       const int64_t row = block.expert->first + block.first + i;
       kernels_.expert_hidden(own.out + i * count, own.out2 + i * count, count, op.limit, weight_of_[row],
@@ -163,10 +165,10 @@ void MatrixProducts::add_expert_outputs(const MixtureOfExperts& op) {
     for (const RowBlock& block : row_blocks_) {
       const LinearWeight& w2 = block.expert->weights->w2;
       kernels_.multiply(weight_block(w2, first, count), packed_rows(block, w2, block.expert->first), block.count,
-                        own.out, count, own.kernel);
+                        {.fp32 = nullptr, .bf16 = own.out, .stride = count}, own.kernel);
       for (int64_t i = 0; i < block.count; ++i) {
         const int64_t row = row_of_[block.expert->first + block.first + i];
-        kernels_.add_rounded(own.out + i * count, count, own.sum + row * count);
+        kernels_.add_row(own.out + i * count, count, own.sum + row * count);
       }
     }
     for (int64_t m = 0; m < op.y.rows; ++m) {

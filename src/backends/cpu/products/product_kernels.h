@@ -29,23 +29,30 @@ struct WeightBlock {
   int64_t outputs;       // rows, at most kMaxBlockOutputs
 };
 
+// Where the results of a product go: result (m, i) to place m * stride + i of one of the two, to the other's null.
+struct ProductOutput {
+  float* fp32;
+  uint16_t* bf16;  // rounded
+  int64_t stride;
+};
+
 struct ProductKernels {
   // Columns of a packed row: k, or k rounded up to what the path reads at once (the rest is zero).
   int64_t (*packed_columns)(WeightFormat format, int64_t k);
   // Packs count <= kTileRows rows; tile t of a product starts at element t * kTileRows * packed columns.
   void (*pack)(WeightFormat format, const uint16_t* const* rows, int count, int64_t k, uint16_t* tile);
 
-  // out[m * stride + i] = row m of the packed activations times row i of the block, for rows <= kMaxBlockRows.
+  // Result (m, i) = row m of the packed activations times row i of the block, for rows <= kMaxBlockRows.
   // scratch: scratch_bytes(k), aligned to 64.  Reads ahead of the block of weights, by prefetch only, and up to 64
   // bytes behind the packed activations.
-  void (*multiply)(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+  void (*multiply)(const WeightBlock& weight, const uint16_t* packed, int64_t rows, const ProductOutput& out,
                    std::byte* scratch);
   size_t (*scratch_bytes)(int64_t k);
 
-  void (*round_row)(const float* x, int64_t count, uint16_t* y);   // y = bf16(x)
-  void (*add_rounded)(const float* x, int64_t count, float* sum);  // sum += float(bf16(x))
-  // h = FP8(weight * silu(min(g, limit)) * clamp(u, +-limit)) with g and u rounded to bf16; count a multiple of 32.
-  void (*expert_hidden)(const float* g, const float* u, int64_t count, float limit, float weight, uint16_t* h);
+  void (*round_row)(const float* x, int64_t count, uint16_t* y);  // y = bf16(x)
+  void (*add_row)(const uint16_t* x, int64_t count, float* sum);  // sum += x, of bf16
+  // h = FP8(weight * silu(min(g, limit)) * clamp(u, +-limit)), all of bf16; count a multiple of 32.
+  void (*expert_hidden)(const uint16_t* g, const uint16_t* u, int64_t count, float limit, float weight, uint16_t* h);
 };
 
 const ProductKernels& product_kernels_avx2();

@@ -69,8 +69,9 @@ Status MatrixProducts::prepare(const OpsLimits& limits) {
 
   kernel_bytes_ = kernels_.scratch_bytes(std::max({limits.max_k, limits.hidden, limits.expert_width}));
   kernel_bytes_ = static_cast<size_t>(round_up(static_cast<int64_t>(kernel_bytes_), 4096));
-  const int64_t floats = (2 * kMaxBlockRows + limits.rows) * kMaxBlockOutputs;
-  const int64_t bytes = static_cast<int64_t>(kernel_bytes_) + floats * static_cast<int64_t>(sizeof(float));
+  constexpr int64_t kBlockBytes = kMaxBlockRows * kMaxBlockOutputs * static_cast<int64_t>(sizeof(uint16_t));
+  const int64_t bytes = static_cast<int64_t>(kernel_bytes_) + 2 * kBlockBytes +
+                        limits.rows * kMaxBlockOutputs * static_cast<int64_t>(sizeof(float));
   thread_memory_.clear();
   thread_memory_.resize(static_cast<size_t>(pool_.threads()));
   // Each thread allocates and clears its own memory, so that it lies on the thread's NUMA node.
@@ -89,11 +90,11 @@ Status MatrixProducts::prepare(const OpsLimits& limits) {
 
 MatrixProducts::Scratch MatrixProducts::scratch(int thread) {
   std::byte* memory = thread_memory_[static_cast<size_t>(thread)].data();
-  float* out = reinterpret_cast<float*>(memory + kernel_bytes_);
+  auto* out = reinterpret_cast<uint16_t*>(memory + kernel_bytes_);
   return {.kernel = memory,
           .out = out,
           .out2 = out + kMaxBlockRows * kMaxBlockOutputs,
-          .sum = out + 2 * kMaxBlockRows * kMaxBlockOutputs};
+          .sum = reinterpret_cast<float*>(out + 2 * kMaxBlockRows * kMaxBlockOutputs)};
 }
 
 WeightBlock MatrixProducts::weight_block(const LinearWeight& weight, int64_t first, int64_t outputs) {
@@ -208,18 +209,16 @@ void MatrixProducts::multiply(MatrixView<const bf16> x, const LinearWeight& weig
     const int64_t first = group * outputs + within;
     const int64_t count = std::min(block.outputs, outputs - within);
     const int64_t rows = std::min(block.rows, x.rows - row);
-    const Scratch own = scratch(thread);
-    float* out = y32.data != nullptr ? y32.row(row) + first : own.out;
-    const int64_t stride = y32.data != nullptr ? y32.stride : count;
-    kernels_.multiply(weight_block(weight, first, count), packed + group * group_size + row * columns, rows, out,
-                      stride, own.kernel);
+    ProductOutput out{};
     if (y32.data != nullptr) {
-      for (int64_t m = 0; m < rows && finish != nullptr; ++m) finish(out + m * stride, count);
-      return;
+      out = {.fp32 = y32.row(row) + first, .bf16 = nullptr, .stride = y32.stride};
+    } else {
+      out = {.fp32 = nullptr, .bf16 = reinterpret_cast<uint16_t*>(y.row(row) + first), .stride = y.stride};
     }
-    for (int64_t m = 0; m < rows; ++m) {
-      kernels_.round_row(out + m * stride, count, reinterpret_cast<uint16_t*>(y.row(row + m) + first));
-    }
+    kernels_.multiply(weight_block(weight, first, count), packed + group * group_size + row * columns, rows, out,
+                      scratch(thread).kernel);
+    if (finish == nullptr) return;
+    for (int64_t m = 0; m < rows; ++m) finish(out.fp32 + m * out.stride, count);
   });
 }
 

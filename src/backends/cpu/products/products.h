@@ -32,8 +32,8 @@ class MatrixProducts {
   // One thread's own memory.
   struct Scratch {
     std::byte* kernel;  // for ProductKernels::multiply
-    float* out;         // [kMaxBlockRows, kMaxBlockOutputs]
-    float* out2;        // the same again: an expert's up projection beside its gate
+    uint16_t* out;      // bf16 [kMaxBlockRows, kMaxBlockOutputs]
+    uint16_t* out2;     // the same again: an expert's up projection beside its gate
     float* sum;         // [rows of a step, kMaxBlockOutputs]: expert outputs being added
   };
   // The activation rows that meet one expert: consecutive in packed_ and hidden_.

@@ -26,8 +26,8 @@ void multiply_panel(const WeightBlock& weight, const uint16_t* packed, int64_t r
 int64_t panel_scratch_floats();
 
 void round_row(const float* x, int64_t count, uint16_t* y);
-void add_rounded(const float* x, int64_t count, float* sum);
-void expert_hidden(const float* g, const float* u, int64_t count, float limit, float weight, uint16_t* h);
+void add_row(const uint16_t* x, int64_t count, float* sum);
+void expert_hidden(const uint16_t* g, const uint16_t* u, int64_t count, float limit, float weight, uint16_t* h);
 
 // 2^(scale - 127 + 8): what an e4m3 code's fp16 image (decode_fp8) is multiplied by.  Scales above 2^119 count as
 // 2^119.

@@ -43,17 +43,27 @@ constexpr Fp4TableSet make_tables() {
 constexpr Fp4TableSet kTableSet = make_tables();
 #endif
 
+constexpr int64_t kBlock = kMaxBlockRows * kMaxBlockOutputs;  // floats: results to be rounded
+
 size_t scratch_bytes(int64_t k) {
   const int64_t row = row_scratch_floats(k), few = few_scratch_floats(), panel = panel_scratch_floats();
   const int64_t rows = row > few ? row : few;
-  return static_cast<size_t>(rows > panel ? rows : panel) * sizeof(float);
+  return static_cast<size_t>(kBlock + (rows > panel ? rows : panel)) * sizeof(float);
 }
 
-void multiply(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+void multiply_fp32(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+                   float* scratch) {
+  if (rows == 1) return multiply_row(weight, packed, out, scratch);
+  if (rows <= kFewRows) return multiply_few(weight, packed, rows, out, stride, scratch);
+  multiply_panel(weight, packed, rows, out, stride, scratch);
+}
+
+void multiply(const WeightBlock& weight, const uint16_t* packed, int64_t rows, const ProductOutput& out,
               std::byte* scratch) {
-  if (rows == 1) return multiply_row(weight, packed, out, reinterpret_cast<float*>(scratch));
-  if (rows <= kFewRows) return multiply_few(weight, packed, rows, out, stride, reinterpret_cast<float*>(scratch));
-  multiply_panel(weight, packed, rows, out, stride, reinterpret_cast<float*>(scratch));
+  auto* memory = reinterpret_cast<float*>(scratch);
+  if (out.fp32 != nullptr) return multiply_fp32(weight, packed, rows, out.fp32, out.stride, memory + kBlock);
+  multiply_fp32(weight, packed, rows, memory, weight.outputs, memory + kBlock);
+  for (int64_t m = 0; m < rows; ++m) round_row(memory + m * weight.outputs, weight.outputs, out.bf16 + m * out.stride);
 }
 
 }  // namespace
@@ -72,7 +82,7 @@ const ProductKernels& DI_TABLE_NAME(DI_SIMD_NAMESPACE)() {
       .multiply = isa::multiply,
       .scratch_bytes = isa::scratch_bytes,
       .round_row = isa::round_row,
-      .add_rounded = isa::add_rounded,
+      .add_row = isa::add_row,
       .expert_hidden = isa::expert_hidden,
   };
   return kTable;

@@ -117,13 +117,8 @@ struct DecodeRange {
   int64_t ahead;
 };
 
-// Rows are decoded a few at a time.
-inline constexpr int64_t kChunkRows = 4;
-inline constexpr int64_t kRangeChunks = kRangeOutputs / kChunkRows;
-
-// Decodes a range tile column by tile column, so that it can stand between tile products: decoding keeps the vector
-// ports busy, tile products the tile unit, and the core does both at once.  The places of rows behind the range's keep
-// what they held: it ends in sums that nobody reads.
+// Decodes a range tile column by tile column, so that it can stand between tile products.  The places of rows behind
+// the range's keep what they held: it ends in sums that nobody reads.
 template <WeightFormat kFormat>
 class RangeDecoder {
  public:
@@ -159,23 +154,18 @@ class RangeDecoder {
 
   DI_TILE_MEMBER int64_t tiles() const { return columns_ / kTileColumns; }
 
-  // Tile t of the chunks [first, last) of rows, with the other tiles of its step, if there is such a tile and it is the
-  // last of its step.
-  DI_TILE_MEMBER void decode(int64_t t, int64_t first, int64_t last) const {
+  // Tile t with the other tiles of its step, if there is such a tile and it is the last of its step.
+  DI_TILE_MEMBER void decode(int64_t t) const {
     if ((t + 1) % kStepTiles != 0 || t >= tiles()) return;
     const int64_t column = (t + 1 - kStepTiles) * kTileColumns;
     const bool whole = column + kStepTiles * kTileColumns <= known_;
-    const int64_t end = least(rows_, last * kChunkRows);
     int64_t rows;
-    for (int64_t row = first * kChunkRows; row < end; row += rows) {
-      rows = least(end - row, kTileRows - row % kTileRows);
+    for (int64_t row = 0; row < rows_; row += rows) {
+      rows = least(rows_ - row, kTileRows);
       const uint8_t* codes = source_ + row * row_bytes_ + bytes(column);
-      uint16_t* to =
-          tiles_ + row / kTileRows * kRunTiles * kTileElements + column * kTileRows + row % kTileRows * kTileColumns;
+      uint16_t* to = tiles_ + row / kTileRows * kRunTiles * kTileElements + column * kTileRows;
       if (whole && rows == kTileRows) {  // unrolled
         decode_rows(codes, t, row, kTileRows, to);
-      } else if (whole && rows == kChunkRows) {
-        decode_rows(codes, t, row, kChunkRows, to);
       } else if (whole) {
         decode_rows(codes, t, row, rows, to);
       } else if constexpr (kFormat == WeightFormat::kFp8) {
@@ -189,13 +179,13 @@ class RangeDecoder {
 
   // Tiles [first, tiles()) of all rows.
   DI_TILE_MEMBER void decode_from(int64_t first) const {
-    for (int64_t t = first; t < tiles(); ++t) decode(t, 0, kRangeChunks);
+    for (int64_t t = first; t < tiles(); ++t) decode(t);
   }
 
   // The next row of the range to be decoded next.  Whole rows in order: memory gives neighbours faster.
   template <int kHint>
   DI_TILE_MEMBER void prefetch_row() {
-    for (int64_t i = 0; i < bytes(kMaxRun); i += 64) {
+    for (int64_t i = 0; i < bytes(columns_); i += 64) {
       _mm_prefetch(reinterpret_cast<const char*>(ahead_ + i), static_cast<decltype(_MM_HINT_T0)>(kHint));
     }
     ahead_ += row_bytes_;

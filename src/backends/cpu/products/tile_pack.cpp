@@ -98,4 +98,30 @@ void store_transposed(const float* c, int outputs, int rows, float* out, int64_t
   for (int j = 0; j < rows; ++j) _mm512_mask_storeu_epi32(out + j * stride, used, lines[j]);
 }
 
+void store_rounded(const float* c, const float* next, int outputs, int rows, uint16_t* y, int64_t stride) {
+  const auto used = static_cast<__mmask32>((uint64_t{1} << outputs) - 1);
+  const auto rounded = [](__m512 upper, __m512 lower) {
+    return __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(upper, lower));
+  };
+  if (rows == 1) {
+    alignas(64) float row[2 * kTileRows];
+    for (int i = 0; i < kTileRows; ++i) {
+      row[i] = c[i * kTileRows];
+      row[kTileRows + i] = next[i * kTileRows];
+    }
+    _mm512_mask_storeu_epi16(y, used, rounded(_mm512_load_ps(row + kTileRows), _mm512_load_ps(row)));
+    return;
+  }
+  // Lane j of line i: outputs 2i and 2i + 1 of row j.
+  const __m512i in_turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  __m512i lines[kTileRows];
+  for (int i = 0; i < kTileRows; ++i) {
+    const float* pair = (i < kTileRows / 2 ? c : next) + i % (kTileRows / 2) * 2 * kTileRows;
+    lines[i] = _mm512_permutexvar_epi16(in_turn, rounded(_mm512_load_ps(pair + kTileRows), _mm512_load_ps(pair)));
+  }
+  transpose(lines);
+  for (int j = 0; j < rows; ++j) _mm512_mask_storeu_epi16(y + j * stride, used, lines[j]);
+}
+
 }  // namespace deepinfer::cpu::amx

@@ -87,11 +87,12 @@ DI_TILE void exchange_sums(WaitingSums to, WaitingSums from) {
   memory_barrier();
 }
 
-// Tile t of a run brings an eighth of the sums of the next pair near.  They have long been this core's own: a plain
-// read is enough, and faster.
-DI_TILE void prefetch_sums(WaitingSums sums, int64_t t) {
-  const char* line = reinterpret_cast<const char*>(sums.memory) + t * (4 * 4 * kSumElements / kRunTiles);
-  for (int64_t i = 0; i < 4 * 4 * kSumElements / kRunTiles; i += 64) _mm_prefetch(line + i, _MM_HINT_T0);
+// Brings a part of the sums of the next pair near.  They have long been this core's own: a plain read is enough, and
+// faster.
+constexpr int64_t kSumLines = 4 * 4 * kSumElements / 64, kSumLinesAtOnce = 8;
+DI_TILE void prefetch_sums(WaitingSums sums, int64_t part) {
+  const char* line = reinterpret_cast<const char*>(sums.memory) + part * kSumLinesAtOnce * 64;
+  for (int64_t i = 0; i < kSumLinesAtOnce; ++i) _mm_prefetch(line + i * 64, _MM_HINT_T0);
 }
 
 // Lines [first, last) of an activation tile, into the second-level cache.
@@ -106,6 +107,28 @@ DI_TILE void prefetch_lines(const uint16_t* tile, int64_t first, int64_t last) {
 DI_TILE void keep_stores_awake(float* place) {
   _tile_stored(6, place, 64);
 }
+
+// Sums of 32 outputs and 16 rows that are complete, in memory.
+struct FinishedSums {
+  const float* first_outputs;
+  const float* next_outputs;  // from the 17th
+  int64_t output, outputs;
+  int64_t row, rows;
+
+  void store(const ProductOutput& out) const {
+    const int64_t place = row * out.stride + output;
+    if (out.bf16 != nullptr) {
+      store_rounded(first_outputs, next_outputs, static_cast<int>(outputs), static_cast<int>(rows), out.bf16 + place,
+                    out.stride);
+      return;
+    }
+    store_transposed(first_outputs, static_cast<int>(least(kTileRows, outputs)), static_cast<int>(rows),
+                     out.fp32 + place, out.stride);
+    if (outputs <= kTileRows) return;
+    store_transposed(next_outputs, static_cast<int>(outputs - kTileRows), static_cast<int>(rows),
+                     out.fp32 + place + kTileRows, out.stride);
+  }
+};
 
 // A weight's ranges in order: all runs of 32 outputs and then the next 32 (along_k), or all outputs of a run and then
 // the next run.  Each is decoded between the tile products of the one before.
@@ -148,7 +171,7 @@ class Ranges {
 // activation tile.  Decoding takes longer than the two chains of tile products; the next range takes the place of this
 // one tile by tile, which leaves the first-level cache to the weights.
 template <WeightFormat kFormat>
-void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t rows, const ProductOutput& out,
                   uint16_t* memory, float* sums) {
   const int64_t columns = packed_columns(kFormat, weight.k);
   configure(rows, rows);
@@ -174,7 +197,7 @@ void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t row
       memory_barrier();
       if (last) continue;
       for (int64_t r = 0; r < kRangeOutputs / kRunTiles; ++r) decoder.template prefetch_row<_MM_HINT_T0>();
-      decoder.decode(t, 0, kRangeChunks);
+      decoder.decode(t);
     }
     if (!last) decoder.decode_from(tiles);
     keep_stores_awake(sums + 2 * kSumElements);
@@ -182,10 +205,7 @@ void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t row
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + kSumElements, 64);
     memory_barrier();
-    for (int64_t first = 0; first < range.rows; first += kTileRows) {
-      store_transposed(sums + first * kTileRows, static_cast<int>(least(kTileRows, range.rows - first)),
-                       static_cast<int>(rows), out + range.first + first, stride);
-    }
+    FinishedSums{sums, sums + kSumElements, range.first, range.rows, 0, rows}.store(out);
   }
 }
 
@@ -198,34 +218,41 @@ DI_TILE RowPair row_pair(int64_t left) {
   return {first, least(kTileRows, left - first)};
 }
 
-// More rows: squares of 2 x 2 tiles.  A range of weights stays in the first-level cache while all activation rows pass;
-// these are read without pushing it out.  Between runs the sums wait in memory, four tiles for each pair of row tiles
-// and group of outputs; at most 32 rows follow K at once, so that their sums stay in registers, and at most 64, so that
-// they stay near.  Tiles always have 16 columns, as another shape would empty the registers: behind the last row they
-// read what follows, into sums that nobody reads.
+// Columns of a run: as few runs as kMaxRun allows, of about the same length, in whole steps of any format.
+int64_t even_runs(int64_t columns) {
+  constexpr int64_t kStep = 64;
+  const int64_t runs = (columns + kMaxRun - 1) / kMaxRun;
+  return ((columns + runs - 1) / runs + kStep - 1) / kStep * kStep;
+}
+
+// More rows: squares of 2 x 2 tiles.  A range of weights is decoded and then stays in the first-level cache while all
+// activation rows pass; these are read without pushing it out.  Between runs the sums wait in memory, four tiles for
+// each pair of row tiles and group of outputs; at most 64 rows follow K at once, so that their sums stay near.  Tiles
+// always have 16 columns, as another shape would empty the registers: behind the last row they read what follows, into
+// sums that nobody reads.
+//
+// Decoding and the tile products take turns: mixed more finely they slow each other down, as tile loads wait for every
+// store under way whose address looks alike.
 template <WeightFormat kFormat>
-void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t rows, const ProductOutput& out,
                    uint16_t* memory, float* sums) {
   constexpr int64_t kPairRows = 2 * kTileRows;
   const int64_t columns = packed_columns(kFormat, weight.k);
   const int64_t pairs = (rows + kPairRows - 1) / kPairRows;
   const int64_t groups = (weight.outputs + kRangeOutputs - 1) / kRangeOutputs;
-  const bool along_k = pairs <= 2;
-  const Ranges ranges(weight, kMaxRun, along_k);
-  const int64_t chunks = (kRangeChunks + pairs - 1) / pairs;  // of the next range, decoded beside each pair
+  const int64_t run_columns = even_runs(columns);
+  const Ranges ranges(weight, run_columns, pairs <= 2);
+  const int64_t ahead_rows = (kRangeOutputs + pairs - 1) / pairs;  // of the next range, brought near beside each pair
   configure(kTileRows, kTileRows);
   __m512i surplus[kRunTiles / 2];
   RangeDecoder<kFormat> decoder(surplus);
-  decoder.start(weight, ranges[0], memory);
-  decoder.decode_from(0);
   for (int64_t i = 0; i < ranges.count(); ++i) {
     const DecodeRange range = ranges[i];
     const int64_t tiles = (range.end - range.begin) / kTileColumns;
     const bool first_run = range.begin == 0, last_run = range.end == columns;
     const bool last = i + 1 == ranges.count();
-    // While several pairs pass, the next range needs a place of its own.
-    const uint16_t* a = memory + (pairs == 1 ? 0 : i % 2) * kRangeElements;
-    if (!last) decoder.start(weight, ranges[i + 1], memory + (pairs == 1 ? 0 : (i + 1) % 2) * kRangeElements);
+    decoder.start(weight, range, memory);
+    decoder.decode_from(0);
     // A group's share of the next run's activations, which are brought near meanwhile.
     const int64_t group = range.first / kRangeOutputs;
     const int64_t first_line = kTileRows * group / groups, last_line = kTileRows * (group + 1) / groups;
@@ -233,7 +260,7 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
     bool loaded = false;  // the sums of the pair, by exchange with those of the pair before
     memory_barrier();
     for (int64_t pair = 0; pair < pairs; ++pair) {
-      const int64_t row = pair * kPairRows, chunk = pair * chunks;
+      const int64_t row = pair * kPairRows;
       const RowPair count = row_pair(rows - row);
       const WaitingSums own{group_sums + pair * 4 * kSumElements, pair};
       const WaitingSums next{own.memory + 4 * kSumElements, pair + 1};
@@ -248,8 +275,8 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
         const uint16_t* b0_tile = b0 + t * kTileColumns * count.first;
         const uint16_t* b1_tile = b1 + t * kTileColumns * count.second;
         _tile_stream_loadd(6, b0_tile, 4 * count.first);
-        _tile_loadd(4, a + t * kTileElements, 64);
-        _tile_loadd(5, a + (kRunTiles + t) * kTileElements, 64);
+        _tile_loadd(4, memory + t * kTileElements, 64);
+        _tile_loadd(5, memory + (kRunTiles + t) * kTileElements, 64);
         if (count.second > 0) {
           _tile_stream_loadd(7, b1_tile, 4 * count.second);
           _tile_dpbf16ps(0, 4, 6);
@@ -261,16 +288,12 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
           _tile_dpbf16ps(2, 5, 6);
         }
         if (pairs > 1) {
-          prefetch_sums(next, t);
-          prefetch_lines(b0_tile + kMaxRun * count.first, first_line, last_line);
-          if (count.second > 0) prefetch_lines(b1_tile + kMaxRun * count.second, first_line, last_line);
+          if (tiles - t <= kSumLines / kSumLinesAtOnce) prefetch_sums(next, tiles - 1 - t);
+          prefetch_lines(b0_tile + run_columns * count.first, first_line, last_line);
+          if (count.second > 0) prefetch_lines(b1_tile + run_columns * count.second, first_line, last_line);
         }
-        if (last) continue;
-        if (pairs == 1) memory_barrier();
-        if (t < chunks) {  // not yet into the first-level cache: activations and sums pass through it meanwhile
-          for (int64_t r = 0; r < kChunkRows; ++r) decoder.template prefetch_row<_MM_HINT_T1>();
-        }
-        decoder.decode(t, chunk, chunk + chunks);
+        // Not yet into the first-level cache: activations and sums pass through it meanwhile.
+        if (!last && t < ahead_rows) decoder.template prefetch_row<_MM_HINT_T1>();
       }
       if (pairs == 1 && !last_run) {
         keep_stores_awake(own.memory + 4 * kSumElements);
@@ -283,49 +306,43 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
         store_sums(own);
       }
       if (!last_run) continue;
-      for (int64_t first = 0; first < range.rows; first += kTileRows) {
-        const int outputs = static_cast<int>(least(kTileRows, range.rows - first));
-        const int64_t t = first / kTileRows * 2;
-        float* to = out + row * stride + range.first + first;
-        store_transposed(own.sum(t), outputs, static_cast<int>(count.first), to, stride);
-        if (count.second == 0) continue;
-        store_transposed(own.sum(t + 1), outputs, static_cast<int>(count.second), to + kTileRows * stride, stride);
-      }
+      FinishedSums{own.sum(0), own.sum(2), range.first, range.rows, row, count.first}.store(out);
+      if (count.second == 0) continue;
+      FinishedSums{own.sum(1), own.sum(3), range.first, range.rows, row + kTileRows, count.second}.store(out);
     }
-    if (!last) decoder.decode_from(tiles);
   }
 }
 
 template <WeightFormat kFormat>
-void multiply_format(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+void multiply_format(const WeightBlock& weight, const uint16_t* packed, int64_t rows, const ProductOutput& out,
                      uint16_t* memory, float* sums) {
   if (rows <= kTileRows) {
-    multiply_few<kFormat>(weight, packed, rows, out, stride, memory, sums);
+    multiply_few<kFormat>(weight, packed, rows, out, memory, sums);
   } else {
-    multiply_many<kFormat>(weight, packed, rows, out, stride, memory, sums);
+    multiply_many<kFormat>(weight, packed, rows, out, memory, sums);
   }
 }
 
 }  // namespace
 
 size_t scratch_bytes(int64_t) {
-  return static_cast<size_t>(2 * kRangeElements) * sizeof(uint16_t) +
+  return static_cast<size_t>(kRangeElements) * sizeof(uint16_t) +
          static_cast<size_t>(kMaxBlockRows * kMaxBlockOutputs + 4 * kSumElements) * sizeof(float);
 }
 
-void multiply(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
+void multiply(const WeightBlock& weight, const uint16_t* packed, int64_t rows, const ProductOutput& out,
               std::byte* scratch) {
   auto* memory = reinterpret_cast<uint16_t*>(scratch);
-  auto* sums = reinterpret_cast<float*>(scratch + 2 * kRangeElements * sizeof(uint16_t));
+  auto* sums = reinterpret_cast<float*>(scratch + kRangeElements * sizeof(uint16_t));
   switch (weight.format) {
     case WeightFormat::kFp8:
-      multiply_format<WeightFormat::kFp8>(weight, packed, rows, out, stride, memory, sums);
+      multiply_format<WeightFormat::kFp8>(weight, packed, rows, out, memory, sums);
       break;
     case WeightFormat::kFp4:
-      multiply_format<WeightFormat::kFp4>(weight, packed, rows, out, stride, memory, sums);
+      multiply_format<WeightFormat::kFp4>(weight, packed, rows, out, memory, sums);
       break;
     case WeightFormat::kBf16:
-      multiply_format<WeightFormat::kBf16>(weight, packed, rows, out, stride, memory, sums);
+      multiply_format<WeightFormat::kBf16>(weight, packed, rows, out, memory, sums);
       break;
   }
   _tile_release();  // the thread's tile registers need no saving at a context switch
