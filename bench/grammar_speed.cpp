@@ -1,16 +1,22 @@
-// Time of grammar compilation and of token masks, one thread.
-//   grammar_speed TOKENIZER_JSON TOOL_SCHEMAS_JSONL [--repeat N]
-// The schemas are those of tests/data/grammar/tool_schemas.jsonl.  Masks: 16 requests at a time, each step 6 rows a
-// request (5 drafts, taken from the valid arguments) and 3 tokens accepted.  One JSON object a line.
+// Time of grammar compilation and of token masks.
+//   grammar_speed TOKENIZER_JSON TOOL_SCHEMAS_JSONL [ANSWERS [THREADS [FORWARD_US]]]
+// The schemas are those of tests/data/grammar/tool_schemas.jsonl.  Masks: 16 requests with a schema each at a time,
+// each step 6 rows a request (5 drafts, taken from the valid arguments) and 3 tokens accepted; then ANSWERS (3) more
+// for the same schemas.  THREADS (1): side threads, as the engine has them.  FORWARD_US (0): what a step does beside
+// them.  One JSON object a line.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/side_threads.h"
 #include "grammar/grammar_compiler.h"
 #include "grammar/grammar_matcher.h"
 #include "text/tokenizer.h"
@@ -22,6 +28,13 @@ using Json = nlohmann::ordered_json;
 
 double microseconds(std::chrono::steady_clock::time_point from) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - from).count();
+}
+
+// What this thread has worked, whoever else had the core meanwhile.
+double thread_microseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
 }
 
 void print(const char* name, std::vector<double> values, const char* unit) {
@@ -38,17 +51,84 @@ void print(const char* name, std::vector<double> values, const char* unit) {
 struct Request {
   GrammarSpec spec;
   SharedGrammar grammar;
-  std::vector<int32_t> tokens;
+  std::vector<std::vector<int32_t>> answers;
 };
+
+struct Times {
+  std::vector<double> rows, accepts, steps, exposed;
+};
+
+constexpr size_t kRequests = 16;
+constexpr size_t kDrafts = 5;
+constexpr size_t kAccepted = 3;  // tokens a step
+
+// One answer of each of 16 requests.  exposed: how much longer a step takes than the `forward` microseconds that its
+// owner is busy while side threads make the masks.
+bool run(std::span<const Request> requests, size_t answer, int32_t end, SideThreads& side, double forward,
+         Times& times) {
+  std::vector<GrammarMatcher> matchers;
+  std::vector<const std::vector<int32_t>*> texts;
+  for (const Request& request : requests) {
+    matchers.push_back(GrammarMatcher::create(request.grammar, request.spec, std::span(&end, 1)).value());
+    texts.push_back(&request.answers[answer % request.answers.size()]);
+  }
+  const size_t words = matchers[0].mask_words();
+  std::vector<uint32_t> masks(words * (kDrafts + 1) * kRequests);
+  std::vector<size_t> at(kRequests, 0);
+  std::vector<double> took(kRequests);
+  for (;;) {
+    std::vector<size_t> members;
+    for (size_t r = 0; r < kRequests; ++r)
+      if (at[r] < texts[r]->size()) members.push_back(r);
+    if (members.empty()) return true;
+    std::atomic<bool> failed{false};
+    const auto fill = [&](size_t member) {
+      const size_t r = members[member];
+      const double start = thread_microseconds();
+      const auto drafts = std::span(*texts[r]).subspan(at[r], std::min(kDrafts, texts[r]->size() - at[r]));
+      const auto rows = std::span(masks).subspan(r * words * (kDrafts + 1), words * (drafts.size() + 1));
+      if (!matchers[r].masks_along(drafts, rows).ok()) failed = true;
+      took[r] = thread_microseconds() - start;
+    };
+    const auto start = std::chrono::steady_clock::now();
+    side.start(members.size(), fill);
+    while (microseconds(start) < forward) {
+    }
+    const double waited = microseconds(start);
+    side.wait();
+    if (members.size() == kRequests) times.exposed.push_back(microseconds(start) - waited);
+    if (failed) return false;
+    double all = 0;
+    for (const size_t r : members) {
+      all += took[r];
+      times.rows.push_back(took[r] / static_cast<double>(std::min(kDrafts, texts[r]->size() - at[r]) + 1));
+      for (size_t i = 0; i < kAccepted && at[r] < texts[r]->size(); ++i) {
+        const double accepting = thread_microseconds();
+        if (!matchers[r].accept((*texts[r])[at[r]++])) return false;
+        times.accepts.push_back(thread_microseconds() - accepting);
+      }
+    }
+    if (members.size() == kRequests) times.steps.push_back(all);
+  }
+}
+
+void print(const std::string& which, const Times& times) {
+  print(("mask of one row, " + which).c_str(), times.rows, "us");
+  print(("accept, " + which).c_str(), times.accepts, "us");
+  print(("masks of a step, 16 requests x 6 rows, " + which).c_str(), times.steps, "us");
+  print(("a step waits for its masks, " + which).c_str(), times.exposed, "us");
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s TOKENIZER_JSON TOOL_SCHEMAS_JSONL [--repeat N]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s TOKENIZER_JSON TOOL_SCHEMAS_JSONL [ANSWERS [THREADS [FORWARD_US]]]\n", argv[0]);
     return 2;
   }
-  const int repeat = argc > 4 ? std::max(1, std::atoi(argv[4])) : 1;
+  const int repeat = argc > 3 ? std::max(1, std::atoi(argv[3])) : 3;
+  const int threads = argc > 4 ? std::clamp(std::atoi(argv[4]), 1, 64) : 1;
+  const double forward = argc > 5 ? std::atof(argv[5]) : 0;
   const auto loaded = Tokenizer::load(argv[1]);
   if (!loaded.ok()) {
     std::fprintf(stderr, "%s\n", loaded.status().to_string().c_str());
@@ -85,54 +165,26 @@ int main(int argc, char** argv) {
     request.grammar = std::move(grammar).value();
     megabytes.push_back(static_cast<double>(request.grammar->bytes()) / 1e6);
     for (const Json& value : example["valid"]) {
-      request.tokens.clear();
-      if (!tokenizer.encode_plain(value.dump(), request.tokens).ok() || request.tokens.size() < 12) continue;
-      requests.push_back(request);
-      break;
+      std::vector<int32_t> tokens;
+      if (tokenizer.encode_plain(value.dump(), tokens).ok() && tokens.size() >= 12) request.answers.push_back(tokens);
     }
+    if (request.answers.size() >= 2) requests.push_back(std::move(request));
   }
   print("compile", compile, "ms");
   print("grammar", megabytes, "MB");
 
-  std::vector<double> row_times, step_times, accept_times;
-  for (int round = 0; round < repeat; ++round) {
-    for (size_t first = 0; first + 16 <= requests.size(); first += 16) {
-      std::vector<GrammarMatcher> matchers;
-      std::vector<size_t> at(16, 0);
-      for (size_t r = 0; r < 16; ++r)
-        matchers.push_back(
-            GrammarMatcher::create(requests[first + r].grammar, requests[first + r].spec, std::span(&*end, 1)).value());
-      std::vector<uint32_t> masks(matchers[0].mask_words() * 6);
-      for (int step = 0; step < 20; ++step) {
-        double all = 0;
-        for (size_t r = 0; r < 16; ++r) {
-          const std::vector<int32_t>& tokens = requests[first + r].tokens;
-          const size_t drafts = std::min<size_t>(5, tokens.size() - at[r]);
-          if (drafts == 0) continue;
-          start = std::chrono::steady_clock::now();
-          const Result<int> rows =
-              matchers[r].masks_along(std::span(tokens).subspan(at[r], drafts),
-                                      std::span(masks).first(matchers[0].mask_words() * (drafts + 1)));
-          const double time = microseconds(start);
-          if (!rows.ok()) {
-            std::fprintf(stderr, "%s\n", rows.status().to_string().c_str());
-            return 1;
-          }
-          all += time;
-          row_times.push_back(time / rows.value());
-          for (size_t i = 0; i < 3 && at[r] < tokens.size(); ++i) {
-            start = std::chrono::steady_clock::now();
-            const bool taken = matchers[r].accept(tokens[at[r]]);
-            accept_times.push_back(microseconds(start));
-            at[r] = taken ? at[r] + 1 : tokens.size();
-          }
-        }
-        if (all > 0) step_times.push_back(all);
+  SideThreads side(threads);
+  Times first, later;
+  for (size_t group = 0; group + kRequests <= requests.size(); group += kRequests) {
+    const auto members = std::span<const Request>(requests).subspan(group, kRequests);
+    for (int round = 0; round <= repeat; ++round) {
+      if (!run(members, static_cast<size_t>(round), *end, side, forward, round == 0 ? first : later)) {
+        std::fprintf(stderr, "an answer does not fit its grammar\n");
+        return 1;
       }
     }
   }
-  print("mask of one row", row_times, "us");
-  print("accept", accept_times, "us");
-  print("masks of a step, 16 requests x 6 rows", step_times, "us");
+  print("first answer of a schema", first);
+  print("later answers", later);
   return 0;
 }

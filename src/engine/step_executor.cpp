@@ -5,8 +5,18 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/topology.h"
 
 namespace deepinfer {
+
+namespace {
+
+// Masks take a quarter of the cores at most, which the forward pass shares with them, and no more than pays.
+int mask_threads() {
+  return std::clamp(read_topology().usable_threads() / 4, 1, 4);
+}
+
+}  // namespace
 
 void StepOutcome::clear() {
   result.clear();
@@ -15,7 +25,7 @@ void StepOutcome::clear() {
 }
 
 StepExecutor::StepExecutor(Model& model, Ops& ops, CacheMemory& memory, DraftPlanner planner, int64_t step_sequences)
-    : model_(model), ops_(ops), memory_(memory), planner_(std::move(planner)) {
+    : model_(model), ops_(ops), memory_(memory), planner_(std::move(planner)), mask_threads_(mask_threads()) {
   const auto most = static_cast<size_t>(step_sequences);
   draft_requests_.reserve(most);
   drafting_.reserve(most);
@@ -153,11 +163,9 @@ MatrixView<float> StepExecutor::forward() {
     if (member->masked()) masked_.push_back(member);
   }
   if (masked_.empty()) return model_.forward(step_);
-  mask_thread_.start([this] {
-    for (RunningSequence* member : masked_) member->fill_masks();
-  });
+  mask_threads_.start(masked_.size(), [this](size_t i) { masked_[i]->fill_masks(); });
   const MatrixView<float> logits = model_.forward(step_);
-  mask_thread_.wait();
+  mask_threads_.wait();
   return logits;
 }
 

@@ -11,7 +11,7 @@
 
 #include "engine/cache_memory.h"
 #include "engine/running_sequence.h"
-#include "engine/side_thread.h"
+#include "engine/side_threads.h"
 #include "engine/speculation/draft_planner.h"
 #include "models/model.h"
 #include "scheduling/plan.h"
@@ -63,7 +63,7 @@ class StepExecutor {
   Ops& ops_;
   CacheMemory& memory_;
   DraftPlanner planner_;
-  SideThread mask_thread_;
+  SideThreads mask_threads_;
   std::unordered_map<RequestId, std::unique_ptr<RunningSequence>> sequences_;
 
   // Of the step under way.

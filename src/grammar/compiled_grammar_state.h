@@ -9,6 +9,7 @@
 
 #include "grammar/call_opening.h"
 #include "grammar/grammar_compiler.h"
+#include "grammar/mask_memory.h"
 
 namespace deepinfer {
 
@@ -16,6 +17,8 @@ struct CompiledGrammar::State {
   xgrammar::CompiledGrammar grammar;
   int64_t bytes = 0;
   int32_t vocabulary = 0;
+  std::shared_ptr<MaskMemory> masks;
+  int64_t number = 0;  // of this grammar in `masks`
   // Of tool calls that free text may open.
   std::shared_ptr<const CallOpening> opening;
   std::vector<std::vector<int32_t>> false_openers;  // [bytes matched]: tokens that open a block and go on as none does

@@ -120,7 +120,8 @@ struct GrammarCompiler::State {
   State(GrammarVocabulary vocabulary, const GrammarCompilerOptions& options)
       : options(options),
         tokens(vocabulary.tokens, xgrammar::VocabType::RAW, std::nullopt, std::vector<int32_t>()),
-        compiler(tokens, 1, true, 3 * options.shared_bytes) {}  // a third is for what rules share
+        compiler(tokens, 1, true, 3 * options.shared_bytes),  // a third is for what rules share
+        masks(options.mask_bytes > 0 ? std::make_shared<MaskMemory>(options.mask_bytes) : nullptr) {}
 
   struct Cached {
     std::string key;
@@ -136,6 +137,8 @@ struct GrammarCompiler::State {
   const GrammarCompilerOptions options;
   const xgrammar::TokenizerInfo tokens;
   xgrammar::GrammarCompiler compiler;  // its one store has its own mutex, so threads share it
+  const std::shared_ptr<MaskMemory> masks;
+  std::atomic<int64_t> compiled{0};
 
   mutable std::mutex mutex;
   std::condition_variable more;
@@ -193,7 +196,7 @@ Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& jo
     DI_ASSIGN_OR_RETURN(const std::string text, grammar_text(job.spec, options.limits));
     WorkBudget::check();
     auto state = std::make_unique<CompiledGrammar::State>(
-        CompiledGrammar::State{compiler.CompileGrammar(text, "root"), 0, 0, nullptr, {}});
+        CompiledGrammar::State{compiler.CompileGrammar(text, "root"), 0, 0, masks, ++compiled, nullptr, {}});
     state->bytes = static_cast<int64_t>(state->grammar.MemorySizeBytes() + text.size());
     state->vocabulary = static_cast<int32_t>(tokens.GetVocabSize());
     if (job.spec.kind == GrammarSpec::Kind::kToolCalls && !job.spec.markup.begin.empty()) {
@@ -323,8 +326,18 @@ GrammarTicket GrammarCompiler::compile(const GrammarSpec& spec) {
 }
 
 GrammarCacheStats GrammarCompiler::cache_stats() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->stats;
+  GrammarCacheStats stats;
+  {
+    std::lock_guard lock(state_->mutex);
+    stats = state_->stats;
+  }
+  if (state_->masks != nullptr) {
+    const MaskMemory::Stats masks = state_->masks->stats();
+    stats.mask_hits = masks.hits;
+    stats.mask_misses = masks.misses;
+    stats.mask_bytes = masks.bytes;
+  }
+  return stats;
 }
 
 }  // namespace deepinfer

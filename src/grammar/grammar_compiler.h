@@ -32,6 +32,7 @@ struct GrammarCompilerOptions {
   size_t waiting = 1024;                      // compilations that may wait; more are refused
   int64_t cache_bytes = int64_t{512} << 20;   // least recently used grammars go first; never on disk
   int64_t shared_bytes = int64_t{256} << 20;  // of masks that grammars with equal rules share, besides
+  int64_t mask_bytes = int64_t{64} << 20;     // of masks of states that answers have been in, besides; 0: none is kept
   GrammarLimits limits;
 };
 
@@ -77,6 +78,9 @@ struct GrammarCacheStats {
   int64_t misses = 0;
   int64_t grammars = 0;
   int64_t bytes = 0;
+  int64_t mask_hits = 0;
+  int64_t mask_misses = 0;
+  int64_t mask_bytes = 0;
 };
 
 class GrammarCompiler {

@@ -13,6 +13,7 @@ namespace deepinfer {
 namespace {
 
 constexpr std::chrono::seconds kMostTimeOfOneCall{1};
+constexpr size_t kMostKey = 4096;  // numbers; a state that takes more is hardly met again
 
 enum class Phase : uint8_t {
   kFree,       // the trigger is awaited
@@ -51,6 +52,7 @@ struct GrammarMatcher::State {
   Place place;
   std::vector<Place> history;
   Status failure;
+  std::vector<int32_t> key;  // of the parser's state, and then the grammar's number
 
   bool is_stop(int32_t token) const { return std::find(stops.begin(), stops.end(), token) != stops.end(); }
   size_t words() const { return (static_cast<size_t>(grammar->vocabulary()) + 31) / 32; }
@@ -123,8 +125,16 @@ Status GrammarMatcher::State::grammar_mask(std::span<uint32_t> mask) {
   tensor.dtype = xgrammar::GetBitmaskDLType();
   tensor.shape = shape;
   tensor.strides = strides;
+  MaskMemory* const masks = grammar->state().masks.get();
   const bool filled = guarded([&] {
+    const bool has_key = masks != nullptr && parser.StateKey(&key, kMostKey);
+    if (has_key) {
+      const auto number = static_cast<uint64_t>(grammar->state().number);
+      key.insert(key.end(), {static_cast<int32_t>(number & 0xFFFFFFFF), static_cast<int32_t>(number >> 32)});
+    }
+    if (has_key && masks->find(key, mask)) return true;
     parser.FillNextTokenBitmask(&tensor);
+    if (has_key) masks->keep(key, mask);
     return true;
   });
   if (!filled) return failure;
@@ -173,6 +183,7 @@ Result<GrammarMatcher> GrammarMatcher::create(SharedGrammar grammar, const Gramm
                                                   spec.call_required,
                                                   std::vector<int32_t>(stop_tokens.begin(), stop_tokens.end()),
                                                   xgrammar::GrammarMatcher(compiled),
+                                                  {},
                                                   {},
                                                   {},
                                                   {}});
@@ -315,9 +326,19 @@ Status GrammarMatcher::status() const {
 
 GrammarMatcher GrammarMatcher::clone() const {
   const State& from = *state_;
-  return GrammarMatcher(std::unique_ptr<State>(
-      new State{from.grammar, from.trigger, from.bound, from.first, from.reasoning_end, from.behind_reasoning,
-                from.call_required, from.stops, from.parser.Fork(), from.place, from.history, from.failure}));
+  return GrammarMatcher(std::unique_ptr<State>(new State{from.grammar,
+                                                         from.trigger,
+                                                         from.bound,
+                                                         from.first,
+                                                         from.reasoning_end,
+                                                         from.behind_reasoning,
+                                                         from.call_required,
+                                                         from.stops,
+                                                         from.parser.Fork(),
+                                                         from.place,
+                                                         from.history,
+                                                         from.failure,
+                                                         {}}));
 }
 
 }  // namespace deepinfer
