@@ -19,7 +19,7 @@ struct OpTime {
   int64_t weight_bytes = 0;  // of matrix products: bytes of the weights used, each expert once a call
 };
 
-class TimedOps final : public Ops {
+class TimedOps : public Ops {
  public:
   explicit TimedOps(Ops& ops) : ops_(ops) {}
 

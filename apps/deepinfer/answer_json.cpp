@@ -60,6 +60,8 @@ Json answer_json(const Answer& answer, const LoadedModel& model, const Generatio
   object["seed"] = params.seed;
   if (params.logprobs >= 0) object["logprobs"] = logprobs_json(*model.tokenizer, run, params.logprobs > 0);
   object["drafts"] = {{"rounds", run.rounds}, {"drafted", run.drafted}, {"accepted", run.accepted}};
+  object["speculative_sampling"] = run.marks.rejection_sampled ? "rejection" : "exact";
+  object["prefix_replay"] = run.marks.bounded_prefix ? "bounded" : "exact";
   object["timings"] = {
       {"load_seconds", model.load_seconds},
       {"prefill_seconds", run.prefill_seconds},

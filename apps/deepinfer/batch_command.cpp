@@ -13,6 +13,7 @@
 #include "batch/batch_job.h"
 #include "command.h"
 #include "engine_options.h"
+#include "generation_options.h"
 #include "interrupt.h"
 #include "number_option.h"
 #include "terminal.h"
@@ -39,6 +40,8 @@ struct Options {
   Profile profile = Profile::kDeepInfer;
   std::optional<uint64_t> seed;
   std::optional<int64_t> created;
+  SpeculativeSampling speculative_sampling = SpeculativeSampling::kExact;
+  PrefixReplay prefix_replay = PrefixReplay::kExact;
   bool quiet = false;
 };
 
@@ -54,7 +57,12 @@ BatchContext make_context(const Options& options, const LoadedEngine& loaded) {
   context.seed = options.seed.value_or(0);
   context.created = options.created.value_or(
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  context.speculative_sampling = options.speculative_sampling;
+  context.prefix_replay = options.prefix_replay;
+  // The answers say of themselves what keeps them from being equal to others.
   context.fingerprint = "deepinfer-" + commit_id();
+  if (options.speculative_sampling == SpeculativeSampling::kRejection) context.fingerprint += "-rejection";
+  if (options.prefix_replay == PrefixReplay::kBounded) context.fingerprint += "-bounded";
   return context;
 }
 
@@ -137,6 +145,17 @@ void add_batch_command(CLI::App& program, Action& action) {
                        "mixed into the seeds of requests that name none (default: 0)");
   add_number<int64_t>(command, "--created", options->created, {.lowest = 0},
                       "time of the answers in seconds since 1970 (default: now)");
+  command
+      .add_option_function<std::string>(
+          "--prefill",
+          [options](const std::string& name) {
+            if (name != "exact" && name != "bounded-replay")
+              throw CLI::ValidationError("--prefill", "`" + name + "` is not allowed, allowed: exact, bounded-replay");
+            options->prefix_replay = name == "exact" ? PrefixReplay::kExact : PrefixReplay::kBounded;
+          },
+          "exact (default); bounded-replay: long prompts are faster, answers approximate")
+      ->type_name("MODE");
+  add_speculative_sampling(command, options->speculative_sampling);
   command.add_flag("-q,--quiet", options->quiet, "no progress on standard error");
   add_engine_options(command, options->engine);
   command.callback([options, &action] { action = [options] { return run(*options); }; });

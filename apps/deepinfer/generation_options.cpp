@@ -21,7 +21,8 @@ void add_model_options(CLI::App& command, GenerationOptions& options) {
                       "threads (default: one per physical core); never changes the answer")
       ->group(kGroup);
   add_number<int32_t>(command, "--draft-tokens", options.draft_tokens, {.lowest = 0, .highest = 64},
-                      "drafts verified a round (default: as many as pay, 0: none); never changes the answer")
+                      "drafts verified a round (default: as many as pay, 0: none); never changes the answer, but with "
+                      "--speculative-sampling rejection")
       ->group(kGroup);
   add_number<int64_t>(command, "--prefill-chunk", options.prefill_chunk, {.lowest = 1, .highest = 65536},
                       "prompt tokens a step; never changes the answer")
@@ -56,12 +57,13 @@ void add_model_options(CLI::App& command, GenerationOptions& options) {
           "cpu (default), or reference: plain C++, slow, the oracle")
       ->type_name("NAME")
       ->group(kGroup);
-  auto* folder = command
-                     .add_option("--kv-cache", options.kv_cache,
-                                 "keep what is computed of prompts and answers in FOLDER, and begin with what is there; "
-                                 "never changes the answer")
-                     ->type_name("FOLDER")
-                     ->group(kGroup);
+  auto* folder =
+      command
+          .add_option("--kv-cache", options.kv_cache,
+                      "keep what is computed of prompts and answers in FOLDER, and begin with what is there; "
+                      "never changes the answer")
+          ->type_name("FOLDER")
+          ->group(kGroup);
   add_number<double>(command, "--kv-cache-size", options.kv_cache_size, {.lowest = 0.01, .highest = 1e6},
                      "GB in that folder (default: 10); what was not used for longest goes first")
       ->needs(folder)
@@ -137,9 +139,24 @@ void add_sampling_options(CLI::App& command, GenerationOptions& options) {
   add_number<uint64_t>(command, "--seed", options.seed, {.lowest = 0},
                        "same seed, same answer (default: random, shown by --verbose)")
       ->group(kGroup);
+  add_speculative_sampling(command, options.speculative_sampling).group(kGroup);
 }
 
 }  // namespace
+
+CLI::Option& add_speculative_sampling(CLI::App& command, SpeculativeSampling& target) {
+  const auto read = [&target](const std::string& name) {
+    if (name != "exact" && name != "rejection")
+      throw CLI::ValidationError("--speculative-sampling", "`" + name + "` is not allowed, allowed: exact, rejection");
+    target = name == "exact" ? SpeculativeSampling::kExact : SpeculativeSampling::kRejection;
+  };
+  return *command
+              .add_option_function<std::string>("--speculative-sampling", read,
+                                                "exact (default): drafts never change an answer; rejection: some more "
+                                                "drafts are taken, the answer is as "
+                                                "probable but another one")
+              ->type_name("NAME");
+}
 
 void add_generation_options(CLI::App& command, GenerationOptions& options) {
   add_model_options(command, options);
@@ -166,6 +183,7 @@ GenerationParams generation_params(const GenerationOptions& options, const Gener
   params.frequency_penalty = options.frequency_penalty.value_or(0);
   params.max_tokens = options.max_tokens.value_or(0);
   params.draft_tokens = options.draft_tokens.value_or(-1);
+  params.speculative_sampling = options.speculative_sampling;
   params.seed = options.seed ? *options.seed : random_seed();
   if (!options.ignore_end) params.stop_tokens = defaults.end_tokens;
   return params;

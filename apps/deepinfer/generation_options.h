@@ -15,7 +15,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace deepinfer::cli {
 
@@ -49,6 +50,7 @@ struct GenerationOptions {
   std::optional<float> frequency_penalty;
   std::optional<uint64_t> seed;
   std::optional<int32_t> draft_tokens;
+  SpeculativeSampling speculative_sampling = SpeculativeSampling::kExact;
 
   bool verbose = false;
 
@@ -60,6 +62,9 @@ void add_generation_options(CLI::App& command, GenerationOptions& options);
 
 // Parameters of the first answer: options over the model's defaults; a random seed where none is given.
 GenerationParams generation_params(const GenerationOptions& options, const GenerationDefaults& defaults);
+
+// --speculative-sampling.
+CLI::Option& add_speculative_sampling(CLI::App& command, SpeculativeSampling& target);
 
 // A seed from the system's entropy.
 uint64_t random_seed();

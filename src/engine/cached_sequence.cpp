@@ -15,12 +15,14 @@ Result<CachedSequence> CachedSequence::create(const Model& model, int64_t max_co
   return sequence;
 }
 
-int64_t CachedSequence::begin(const Model& model, std::span<const int32_t> prompt, const RowRule& rule) {
+int64_t CachedSequence::begin(const Model& model, std::span<const int32_t> prompt, const RowRule& rule,
+                              bool whole_draft_context) {
   const auto old = std::span<const int32_t>(tokens_).first(static_cast<size_t>(processed()));
   const auto differ = std::mismatch(old.begin(), old.end(), prompt.begin(), prompt.end()).first;
   // The last token of a prompt is always processed: its logits are wanted.
   int64_t keep = std::min<int64_t>(differ - old.begin(), static_cast<int64_t>(prompt.size()) - 1);
   if (!model.resumable(progress_.written(), keep, rule)) keep = 0;
+  if (whole_draft_context && std::min(keep, progress_.draft_context_from()) > model.draft_context_start(rule)) keep = 0;
   WrittenRows written = keep == 0 ? WrittenRows() : progress_.written();
   written.processed = keep;
   progress_.start(model, written, progress_.draft_context_from(), rule);

@@ -19,8 +19,8 @@ class CachedSequence {
   static Result<CachedSequence> create(const Model& model, int64_t max_context);
 
   // Keeps as many leading tokens of the prompt as may be gone on from with the bits of a fresh start, at most all but
-  // the last.  Returns their number.
-  int64_t begin(const Model& model, std::span<const int32_t> prompt, const RowRule& rule);
+  // the last.  Returns their number.  whole_draft_context: drafts too must be those of a fresh start.
+  int64_t begin(const Model& model, std::span<const int32_t> prompt, const RowRule& rule, bool whole_draft_context);
 
   int64_t processed() const { return progress_.processed(); }
   int64_t draft_context_from() const { return progress_.draft_context_from(); }

@@ -19,6 +19,7 @@
 #include "engine/model_tokens.h"
 #include "engine/request_check.h"
 #include "engine/request_ledger.h"
+#include "engine/sampling_row.h"
 #include "engine/step_executor.h"
 #include "engine/tiered_prefixes.h"
 #include "grammar/grammar_compiler.h"
@@ -36,6 +37,7 @@ struct Submission {
   std::unique_ptr<RunningSequence> sequence;
   RequestCallback on_update;
   Time at{0};
+  AnswerMarks marks;
   // A request with a grammar becomes a sequence when the grammar has been compiled.
   EngineRequest wanted;
   GrammarTicket grammar;
@@ -158,8 +160,8 @@ class ThreadedEngine final : public Engine {
 
   // Planner only.
   RequestLedger ledger_;
-  std::vector<Submission> compiling_;                        // wait for their grammars
-  std::vector<Submission> asking_;                           // wait for the tier
+  std::vector<Submission> compiling_;  // wait for their grammars
+  std::vector<Submission> asking_;     // wait for the tier
   std::vector<TieredPrefixes::Ready> ready_;
   std::vector<std::unique_ptr<RunningSequence>> additions_;  // not yet handed to the executor
   std::vector<RequestId> removals_;
@@ -200,6 +202,19 @@ Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback 
   r.salt = request.cache_salt;
   r.reuse_prefix = r.publish_prefix = setup_.options.prefix_cache && request.use_prefix_cache;
   if (request.prompt_logprobs >= 0) r.logits_from = 0;
+  submission.marks.rejection_sampled = tests_drafts(params, params.draft_tokens);
+  // Where drafts are a part of the answer they must be those of a fresh start: with their whole context.
+  if (submission.marks.rejection_sampled) {
+    const int64_t last = static_cast<int64_t>(request.prompt.size()) - 1;
+    r.reuse_below = setup_.model->draft_context_start({RowRule::Kind::kExact, last});
+  }
+  if (request.prefix_replay == PrefixReplay::kBounded) {
+    // Exact records are good for what comes before the rows that are replayed; its own are not, for anybody.
+    const int64_t from = replay_from(request);
+    submission.marks.bounded_prefix = from > 0;
+    r.reuse_below = from;
+    r.publish_prefix = r.publish_prefix && from == 0;
+  }
   r.prompt = request.prompt;
   const RequestId id = r.id;
   submission.on_update = std::move(on_update);
@@ -270,7 +285,7 @@ bool ThreadedEngine::wait_for_work(Inbox& inbox) {
 void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
   Scheduler& scheduler = *setup_.scheduler;
   for (Submission& submission : inbox.submissions) {
-    ledger_.add(submission.request.id, std::move(submission.on_update), submission.at);
+    ledger_.add(submission.request.id, std::move(submission.on_update), submission.at, submission.marks);
     if (submission.sequence) {
       schedule(std::move(submission), batch);
     } else {

@@ -53,6 +53,15 @@ struct EngineOptions {
   std::vector<std::shared_ptr<EngineObserver>> observers;  // called on the engine's threads
 };
 
+// What the later half of the layers sees of a prompt.
+enum class PrefixReplay : uint8_t {
+  kExact,  // everything that can reach the answer
+  // Its last replay_tokens tokens only (v41-model.md 3.3): long prompts take less time, and the answer is an
+  // approximation. It still depends on the request alone, but equals no other answer: not an exact one, not one with
+  // other replay_tokens.  Its records are kept from everyone else.
+  kBounded,
+};
+
 struct EngineRequest {
   std::vector<int32_t> prompt;
   GenerationParams params;
@@ -70,6 +79,8 @@ struct EngineRequest {
   std::chrono::milliseconds timeout{0};  // from submission; 0: none
   uint64_t cache_salt = 0;               // prefixes are shared among requests with the same salt only
   bool use_prefix_cache = true;
+  PrefixReplay prefix_replay = PrefixReplay::kExact;
+  int64_t replay_tokens = kDefaultReplayTokens;  // kBounded only; at least the model's window and drafts
 };
 
 // How a request ended.
@@ -83,8 +94,9 @@ struct RequestSummary {
   int64_t recomputed_tokens = 0;      // after preemptions
   int64_t rounds = 0;                 // decode steps
   int64_t drafted = 0, accepted = 0;  // draft tokens verified, and delivered
-  Time queued{0};                     // submission to first plan
-  Time first_token{0};                // submission to first token; 0: there was none
+  AnswerMarks marks;
+  Time queued{0};       // submission to first plan
+  Time first_token{0};  // submission to first token; 0: there was none
   Time total{0};
 };
 

@@ -104,6 +104,7 @@ class EngineGenerator final : public Generator {
     result.prompt_tokens = end->prompt_tokens;
     result.reused_tokens = end->cached_tokens;
     result.disk_tokens = end->tier_tokens;
+    result.marks = end->marks;
     result.rounds = end->rounds;
     result.drafted = end->drafted;
     result.accepted = end->accepted;

@@ -132,6 +132,10 @@ Result<GenerationResult> SequenceGenerator::run(std::span<const int32_t> prompt,
   Generation generation{
       params, on_tokens, TokenChooser(params, prompt, most_tokens, vocabulary(), *ops_), {}, {}, most_tokens, 0, false};
   generation.drafts = params.draft_tokens < 0 ? model_->info().draft_tokens : params.draft_tokens;
+  generation.chooser.test_drafts(generation.drafts);
+  generation.result.marks = {
+      generation.chooser.tests_drafts(),
+      options_.prefill == PrefillMode::kBoundedReplay && static_cast<int64_t>(prompt.size()) > options_.replay_tokens};
   generation.result.prompt_tokens = static_cast<int64_t>(prompt.size());
   generation.result.tokens.reserve(static_cast<size_t>(most_tokens));
   generation.decided.reserve(static_cast<size_t>(generation.drafts) + 1);
@@ -148,7 +152,8 @@ Result<GenerationResult> SequenceGenerator::run(std::span<const int32_t> prompt,
 
 Status SequenceGenerator::prefill(std::span<const int32_t> prompt, Generation& generation) {
   const auto tokens = static_cast<int64_t>(prompt.size());
-  int64_t position = sequence_.begin(*model_, prompt, row_rule(tokens));
+  int64_t position =
+      sequence_.begin(*model_, prompt, row_rule(tokens), /*whole_draft_context=*/generation.chooser.tests_drafts());
   generation.result.reused_tokens = position;
   MatrixView<float> logits;
   while (position < tokens) {
@@ -175,6 +180,13 @@ void SequenceGenerator::draft(Generation& generation, int drafts) {
   request.drafts = drafts;
   request.sampling = generation.chooser.draft_sampling();
   const DraftResult proposed = model_->draft({&request, 1});
+  if (generation.chooser.tests_drafts()) {
+    int64_t drawn = 0;
+    while (drawn < drafts && proposed.tokens.row(0)[drawn] >= 0) ++drawn;
+    generation.chooser.proposal().begin({proposed.tokens.row(0), static_cast<size_t>(drawn)},
+                                        proposed.logits.rows_from(0, drawn));
+    return;
+  }
   for (int i = 0; i < drafts && proposed.tokens.row(0)[i] >= 0; ++i) round_.push_back(proposed.tokens.row(0)[i]);
 }
 
@@ -182,9 +194,16 @@ Status SequenceGenerator::decode(Generation& generation) {
   round_.assign(1, generation.result.tokens.back().token);
   // A round decides one token more than it has drafts.
   auto drafts = static_cast<int>(std::min<int64_t>(generation.drafts, generation.left() - 1));
-  if (generation.params.draft_tokens < 0) drafts = draft_length_.next(drafts);
+  const bool tested = generation.chooser.tests_drafts();
+  if (generation.params.draft_tokens < 0 && !tested) drafts = draft_length_.next(drafts);
   const auto start = Clock::now();
-  if (drafts > 0) draft(generation, drafts);
+  if (tested) {
+    if (!generation.chooser.proposal().open()) draft(generation, generation.drafts);
+    const auto waiting = generation.chooser.proposal().drafts();
+    round_.insert(round_.end(), waiting.begin(), waiting.begin() + std::min<int64_t>(drafts, std::ssize(waiting)));
+  } else if (drafts > 0) {
+    draft(generation, drafts);
+  }
   const auto drafted = Clock::now();
   const int64_t position = sequence_.processed();
   const StepSequence step = sequence_.append(round_, position, generation.drafts > 0);
@@ -193,6 +212,8 @@ Status SequenceGenerator::decode(Generation& generation) {
   // Row i chooses the token after it.  It is what plain decoding would choose as long as the rows before it held the
   // tokens that were chosen.
   int64_t right = 0;  // rows that hold a decided token
+  int accepted = 0;   // drafts
+  bool missed = false;
   Status failure;
   while (right < step.rows && !generation.ended) {
     auto token = generation.chooser.choose(logits.rows_from(right, 1), position + right + 1);
@@ -203,8 +224,9 @@ Status SequenceGenerator::decode(Generation& generation) {
     }
     const int32_t chosen = token->token;
     generation.take(std::move(token).value());
-    if (right == step.rows || round_[static_cast<size_t>(right)] != chosen) break;
-    ++generation.result.accepted;
+    missed = right < step.rows && round_[static_cast<size_t>(right)] != chosen;
+    if (right == step.rows || missed) break;
+    ++accepted;
   }
   // What was decided before a failure is delivered first, as without drafts; where the consumer stops, the failure lies
   // behind the answer.
@@ -215,8 +237,11 @@ Status SequenceGenerator::decode(Generation& generation) {
   if (!failure.ok() && !generation.ended) return failure;
   ++generation.result.rounds;
   generation.result.drafted += step.rows - 1;
-  draft_length_.record(static_cast<int>(step.rows - 1), drafted - start, Clock::now() - drafted,
-                       static_cast<int>(right - 1));
+  generation.result.accepted += accepted;
+  // Drafts behind the end of an answer are neither right nor wrong.
+  const auto verified = static_cast<int>(step.rows - 1);
+  if (!tested)
+    draft_length_.record(verified, drafted - start, Clock::now() - drafted, missed ? verified : accepted, accepted);
   return {};
 }
 

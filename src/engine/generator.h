@@ -26,13 +26,14 @@ enum class PrefillMode {
 };
 
 inline constexpr int64_t kDefaultPrefillChunk = 512;
+inline constexpr int64_t kDefaultReplayTokens = 140;
 
 struct GeneratorOptions {
   std::filesystem::path model;  // folder with config.json, tokenizer.json, safetensors
   int64_t max_context = 0;      // tokens; 0: the model's own maximum
   int64_t prefill_chunk = 0;    // rows a prefill step; 0: kDefaultPrefillChunk.  Never changes the answer
   PrefillMode prefill = PrefillMode::kExact;
-  int64_t replay_tokens = 140;  // kBoundedReplay only
+  int64_t replay_tokens = kDefaultReplayTokens;  // kBoundedReplay only
 };
 
 // Bounds of what changes logits, so that no request can make finite logits infinite: those of any model are far below
@@ -40,6 +41,14 @@ struct GeneratorOptions {
 inline constexpr float kMostLogitBias = 1e9f;
 inline constexpr float kLeastRepetitionPenalty = 1e-3f;
 inline constexpr float kMostRepetitionPenalty = 1e3f;
+
+// How drafts are verified (docs/engine.md, "Speculation").
+enum class SpeculativeSampling : uint8_t {
+  kExact,  // a draft is kept if it is the token that would have been chosen: drafts never change the answer
+  // A draft is kept with the chance min(1, p / q): the answer has the same distribution, but which one it is depends on
+  // the drafts, so it differs from the answer without drafts.  Greedy requests are as with kExact.
+  kRejection,
+};
 
 // What a request asks for.  Ranges are checked by validate().
 struct GenerationParams {
@@ -57,8 +66,10 @@ struct GenerationParams {
   std::vector<int32_t> stop_tokens;
   int32_t logprobs = -1;  // as SamplingRow
   bool raw_logprobs = false;
-  // Drafts verified a round: -1 the model's own number, 0 no speculation.  Never changes the answer.
+  // Drafts verified a round: -1 the model's own number, 0 no speculation.  Never changes the answer, but for
+  // kRejection.
   int32_t draft_tokens = -1;
+  SpeculativeSampling speculative_sampling = SpeculativeSampling::kExact;
 };
 
 // A message naming the field, its value and the allowed range.
@@ -69,6 +80,12 @@ struct GeneratedToken {
   int64_t position = 0;  // in the whole sequence
   float logprob = 0;     // where asked for
   std::vector<TokenLogprob> top_logprobs;
+};
+
+// Where an answer is not the one that the promises speak of (docs/architecture.md), because somebody asked for it.
+struct AnswerMarks {
+  bool rejection_sampled = false;  // SpeculativeSampling::kRejection: another answer than without drafts
+  bool bounded_prefix = false;     // layers saw the end of the prompt only: an approximation
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
@@ -98,6 +115,7 @@ struct GenerationResult {
   int64_t rounds = 0;         // decode steps
   int64_t drafted = 0;        // draft tokens verified
   int64_t accepted = 0;       // draft tokens delivered
+  AnswerMarks marks;
   double prefill_seconds = 0;
   double decode_seconds = 0;
 };

@@ -45,6 +45,17 @@ Status check_rules(const EngineRequest& request, const ModelInfo& model) {
   if (request.prompt_logprobs < -1 || request.prompt_logprobs > model.vocabulary)
     return invalid_argument(
         fmt::format("prompt_logprobs is {}; allowed: -1 to {}", request.prompt_logprobs, model.vocabulary));
+  if (request.prefix_replay == PrefixReplay::kBounded) {
+    if (model.min_replay_tokens == 0)
+      return unsupported("prefix_replay is bounded: this model's layers do not allow it");
+    if (request.replay_tokens < model.min_replay_tokens)
+      return invalid_argument(fmt::format("replay_tokens is {}; allowed: {} or more (window and drafts)",
+                                          request.replay_tokens, model.min_replay_tokens));
+    if (request.prompt_logprobs >= 0)
+      return invalid_argument(fmt::format(
+          "prompt_logprobs is {}; allowed with bounded prefix_replay: -1, the layers do not see the whole prompt",
+          request.prompt_logprobs));
+  }
   // A choice's stream is 256 * choice, a 32-bit number.
   if (request.choice >= (1U << 24))
     return invalid_argument(fmt::format("choice is {}; allowed: 0 to {}", request.choice, (1U << 24) - 1));

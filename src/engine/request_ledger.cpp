@@ -8,10 +8,11 @@
 
 namespace deepinfer {
 
-void RequestLedger::add(RequestId id, RequestCallback on_update, Time submitted) {
+void RequestLedger::add(RequestId id, RequestCallback on_update, Time submitted, const AnswerMarks& marks) {
   Live live;
   live.on_update = std::make_unique<RequestCallback>(std::move(on_update));
   live.submitted = submitted;
+  live.summary.marks = marks;
   live_.emplace(id, std::move(live));
 }
 

@@ -28,7 +28,7 @@ struct DeliveryBatch {
 
 class RequestLedger {
  public:
-  void add(RequestId id, RequestCallback on_update, Time submitted);
+  void add(RequestId id, RequestCallback on_update, Time submitted, const AnswerMarks& marks);
 
   // Notes what a plan does: who starts, who leaves the executor.
   void planned(const StepPlan& plan, Time now);

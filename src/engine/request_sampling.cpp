@@ -11,6 +11,7 @@ RequestSampling::RequestSampling(const EngineRequest& request, std::span<const i
     : request_(request),
       params_(request.params),
       prompt_tokens_(static_cast<int64_t>(prompt.size())),
+      tests_drafts_(deepinfer::tests_drafts(params_, params_.draft_tokens)),
       rules_(request, vocabulary, std::move(grammar)) {
   if (penalized(params_)) counts_.add_prompt(prompt);
 }
@@ -23,6 +24,7 @@ SamplingRow RequestSampling::row(int64_t position, int64_t index) const {
   if (answer_index < request_.forced_tokens.size()) row.forced = request_.forced_tokens[answer_index];
   if (rules_.any()) row.allowed = rules_.mask(index);
   row.counts = counts_.list();
+  proposal_.add_test(index, row);
   return row;
 }
 
@@ -56,13 +58,14 @@ SamplingRow RequestSampling::prompt_row(int32_t token) const {
 }
 
 bool RequestSampling::count(int32_t token) {
+  proposal_.decide(token);
   if (penalized(params_)) counts_.add_output(token);
   return rules_.accept(token);
 }
 
 SamplingRow RequestSampling::draft_row() const {
-  SamplingRow draft = draft_sampling_row(params_);
-  draft.stream = 256 * request_.choice;
+  SamplingRow draft = draft_sampling_row(params_, tests_drafts_);
+  draft.stream += 256 * request_.choice;
   draft.counts = counts_.list();
   return draft;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/speculation/draft_proposal.h"
 #include "engine/token_counts.h"
 #include "engine/token_rules.h"
 #include "ops/sample.h"
@@ -33,8 +34,13 @@ class RequestSampling {
   SamplingRow prompt_row(int32_t token) const;
   // A decided token, for the penalties and the grammar of later ones.  False: the grammar does not allow it.
   bool count(int32_t token);
-  // For drafts: the same noise, bias and penalties, without filters (they change acceptance only).
   SamplingRow draft_row() const;
+
+  // Rejection sampling (speculative_sampling): the rows of add_rows() test the drafts of the proposal.
+  bool tests_drafts() const { return tests_drafts_; }
+  const DraftProposal& proposal() const { return proposal_; }
+  // drafts: drawn by draft_row(); logits: what each was drawn from.
+  void propose(std::span<const int32_t> drafts, MatrixView<const float> logits) { proposal_.begin(drafts, logits); }
 
  private:
   SamplingRow row(int64_t position, int64_t index) const;
@@ -42,6 +48,8 @@ class RequestSampling {
   const EngineRequest& request_;
   const GenerationParams& params_;
   int64_t prompt_tokens_;
+  const bool tests_drafts_;
+  DraftProposal proposal_;
   TokenRules rules_;
   TokenCounts counts_;
   std::vector<TokenCounts> with_drafts_;  // after each draft of the step

@@ -15,6 +15,7 @@ RunningSequence::RunningSequence(RequestId id, EngineRequest request, int32_t vo
     : id_(id),
       request_(std::move(request)),
       sampling_(request_, request_.prompt, vocabulary, std::move(grammar)),
+      replay_from_(request_.prefix_replay == PrefixReplay::kBounded ? replay_from(request_) : 0),
       tokens_(std::move(request_.prompt)),
       prompt_tokens_(static_cast<int64_t>(tokens_.size())),
       known_(prompt_tokens_),
@@ -35,9 +36,13 @@ void RunningSequence::admit(const Admission& admission, std::span<const BlockId>
   for (auto& parts : parts_) parts.clear();
   const int64_t draft_context_from = admission.restores ? admission.restored.draft_context_from : 0;
   prompt_logprobs_.clear();  // a prompt that was preempted is reported from its beginning
-  progress_.start(model, written, draft_context_from,
-                  {RowRule::Kind::kExact, wants_prompt_logprobs() ? 0 : known_ - 1});
+  progress_.start(model, written, draft_context_from, row_rule());
   grow(table, memory);
+}
+
+RowRule RunningSequence::row_rule() const {
+  if (replay_from_ > 0) return {RowRule::Kind::kBoundedReplay, replay_from_};
+  return {RowRule::Kind::kExact, wants_prompt_logprobs() ? 0 : known_ - 1};
 }
 
 void RunningSequence::grow(std::span<const BlockId> blocks, CacheMemory& memory) {
@@ -183,6 +188,9 @@ RunningSequence::Decided RunningSequence::take(std::span<const SampledRow> choic
       tokens_.resize(static_cast<size_t>(known_));
       tokens_.push_back(choice.token);
     }
+    decided.right += right ? 1 : 0;
+    // With a wrong one all behind it are, in front of the end of an answer none is.
+    decided.judged = right ? decided.right : logit_rows_ - 1 - prompt_rows_;
     decide(choice, reported(choice, top, row, known_, request_.params.logprobs), decided, out);
     ++row;
     if (!right) break;

@@ -2,7 +2,9 @@
 // sampling state and the view of the cached records that the scheduler has given it; it decides tokens, never memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,6 +18,11 @@
 #include "scheduling/plan.h"
 
 namespace deepinfer {
+
+// First position of the prompt that the later layers of a request with bounded prefix_replay see.
+inline int64_t replay_from(const EngineRequest& request) {
+  return std::max<int64_t>(0, std::ssize(request.prompt) - request.replay_tokens);
+}
 
 class RunningSequence {
  public:
@@ -44,6 +51,17 @@ class RunningSequence {
   StepSequence decode(std::span<const int32_t> drafts);
   DraftSequence draft_request(int drafts) const;
 
+  // Rejection sampling: drafts come from a proposal that outlives steps, rows and preemption (draft_proposal.h).
+  bool tests_drafts() const { return sampling_.tests_drafts(); }
+  // Whether its next choice needs a new proposal, of draft_request(proposal_drafts()).
+  bool wants_proposal() const {
+    return tests_drafts() && !ended_ && !sampling_.proposal().open() && known_ > prompt_tokens_ &&
+           progress_.processed() == known_ - 1;
+  }
+  int proposal_drafts() const { return request_.params.draft_tokens; }
+  void propose(std::span<const int32_t> drafts, MatrixView<const float> logits) { sampling_.propose(drafts, logits); }
+  std::span<const int32_t> proposed() const { return sampling_.proposal().drafts(); }
+
   // Whether the step's rows need masks: fill_masks() then, before add_sampling(), beside the forward pass or not.
   bool masked() const { return samples() && sampling_.masked(); }
   void fill_masks();
@@ -53,6 +71,7 @@ class RunningSequence {
   // A row without a choice ends the sequence with a failure.  All three have the step's logits rows.
   struct Decided {
     int64_t tokens = 0;
+    int64_t judged = 0, right = 0;  // drafts that came true or did not, and those that did
     std::optional<EndReason> ended;
     Status failure;  // with EndReason::kError
   };
@@ -63,6 +82,8 @@ class RunningSequence {
 
  private:
   CacheView view() const { return {histories_, rings_}; }
+  // Of an admission now.  A bounded prefix begins where it began at first, so that preemption changes nothing.
+  RowRule row_rule() const;
   bool wants_prompt_logprobs() const { return request_.prompt_logprobs >= 0 && known_ == prompt_tokens_; }
   // Whether the step's last logits row, or rows, choose tokens.
   bool samples() const { return logit_rows_ > prompt_rows_; }
@@ -74,6 +95,7 @@ class RunningSequence {
   RequestId id_;
   EngineRequest request_;  // without its prompt
   RequestSampling sampling_;
+  int64_t replay_from_;          // 0: the whole prompt is seen
   std::vector<int32_t> tokens_;  // prompt and decided tokens, and the drafts of the step under way
   int64_t prompt_tokens_;
   int64_t known_;        // without drafts

@@ -22,12 +22,18 @@ SamplingRow sampling_row(const GenerationParams& params) {
   return row;
 }
 
-SamplingRow draft_sampling_row(const GenerationParams& params) {
+bool tests_drafts(const GenerationParams& params, int drafts) {
+  return params.speculative_sampling == SpeculativeSampling::kRejection && drafts > 0 &&
+         params.temperature >= kGreedyBelow;
+}
+
+SamplingRow draft_sampling_row(const GenerationParams& params, bool tested) {
   SamplingRow draft = sampling_row(params);
   draft.top_p = 1;
   draft.min_p = 0;
   draft.top_k = 0;
   draft.logprobs = -1;
+  if (tested) draft.stream = kDraftStream;
   return draft;
 }
 

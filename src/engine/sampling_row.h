@@ -12,7 +12,11 @@ bool penalized(const GenerationParams& params);
 // Everything that the parameters say.  Position, stream, counts and masks are the caller's.  Refers to params.
 SamplingRow sampling_row(const GenerationParams& params);
 
-// For drafts: the same noise, bias and penalties, without filters (they change acceptance only).
-SamplingRow draft_sampling_row(const GenerationParams& params);
+// Whether choices are tests of drafts (ops/sample.h, DraftTest) for a request with `drafts` drafts a round.
+bool tests_drafts(const GenerationParams& params, int drafts);
+
+// For drafts: the same bias and penalties, without filters (they change acceptance only); the same noise too,
+// unless drafts are tested: then it has to be other noise.
+SamplingRow draft_sampling_row(const GenerationParams& params, bool tested);
 
 }  // namespace deepinfer

@@ -65,7 +65,7 @@ void StepExecutor::run(const StepPlan& plan, StepOutcome& outcome) {
   build(plan, outcome);
   if (!step_.empty()) choose(outcome);
   save(plan, plan.saves_after);
-  for (const RequestId id : plan.retirements) sequence(id).retire();
+  retire(plan);
   outcome.result.duration = std::chrono::steady_clock::now() - start;
 }
 
@@ -95,32 +95,81 @@ void StepExecutor::draft(const StepPlan& plan) {
   drafting_.clear();
   draft_limits_.clear();
   draft_decodes_.clear();
+  proposing_.clear();
   proposed_.clear();
   proposals_.assign(plan.decodes.size(), {});
+  int64_t other_rows = plan.prefill_rows;
   for (size_t i = 0; i < plan.decodes.size(); ++i) {
-    const RunningSequence& s = sequence(plan.decodes[i].request);
+    RunningSequence& s = sequence(plan.decodes[i].request);
     const int drafts = std::min(plan.decodes[i].drafts, s.most_drafts());
-    if (s.ended() || drafts == 0) continue;
+    if (s.ended()) continue;
+    if (s.tests_drafts()) {
+      // Its drafts are a part of its answer: whether they are drawn is no question of speed.
+      other_rows += 1 + drafts;
+      if (s.wants_proposal()) proposing_.push_back(&s);
+      continue;
+    }
+    if (drafts == 0) continue;
     draft_requests_.push_back(s.draft_request(drafts));
     drafting_.push_back(s.id());
     draft_limits_.push_back(drafts);
     draft_decodes_.push_back(i);
   }
-  if (draft_requests_.empty() || !planner_.drafts(drafting_, draft_limits_, plan.prefill_rows)) return;
+  keep_paying_drafts(other_rows);
+  const DraftResult drafted = draw_drafts();
+  if (!drafting_.empty()) planner_.choose(drafting_, drafted, drawn_, other_rows, draft_lengths_);
+  for (size_t d = 0; d < drafting_.size(); ++d) {
+    const int32_t* tokens = drafted.tokens.row(static_cast<int64_t>(d));
+    proposals_[draft_decodes_[d]] = {static_cast<int64_t>(proposed_.size()), draft_lengths_[d]};
+    proposed_.insert(proposed_.end(), tokens, tokens + draft_lengths_[d]);
+  }
+  for (size_t i = 0; i < plan.decodes.size(); ++i) {
+    const RunningSequence& s = sequence(plan.decodes[i].request);
+    if (s.ended() || !s.tests_drafts()) continue;
+    const auto tokens = s.proposed();
+    const auto count =
+        std::min<int64_t>(std::min(plan.decodes[i].drafts, s.most_drafts()), static_cast<int64_t>(tokens.size()));
+    proposals_[i] = {static_cast<int64_t>(proposed_.size()), count};
+    proposed_.insert(proposed_.end(), tokens.begin(), tokens.begin() + count);
+  }
+}
+
+void StepExecutor::keep_paying_drafts(int64_t other_rows) {
+  if (drafting_.empty() || planner_.drafts(drafting_, draft_limits_, other_rows)) return;
+  draft_requests_.clear();
+  drafting_.clear();
+}
+
+DraftResult StepExecutor::draw_drafts() {
+  for (const RunningSequence* s : proposing_) draft_requests_.push_back(s->draft_request(s->proposal_drafts()));
+  if (draft_requests_.empty()) return {};
   const DraftResult drafted = model_.draft(draft_requests_);
   drawn_.clear();
   for (size_t d = 0; d < draft_requests_.size(); ++d) {
     const int32_t* tokens = drafted.tokens.row(static_cast<int64_t>(d));
     int drawn = 0;
-    while (drawn < draft_limits_[d] && tokens[drawn] >= 0) ++drawn;
+    while (drawn < draft_requests_[d].drafts && tokens[drawn] >= 0) ++drawn;
     drawn_.push_back(drawn);
   }
-  planner_.choose(drafting_, drafted, drawn_, plan.prefill_rows, draft_lengths_);
-  for (size_t d = 0; d < draft_requests_.size(); ++d) {
-    const int32_t* tokens = drafted.tokens.row(static_cast<int64_t>(d));
-    proposals_[draft_decodes_[d]] = {static_cast<int64_t>(proposed_.size()), draft_lengths_[d]};
-    proposed_.insert(proposed_.end(), tokens, tokens + draft_lengths_[d]);
+  const size_t first = draft_requests_.size() - proposing_.size();
+  for (size_t d = first; d < draft_requests_.size(); ++d) {
+    const auto row = static_cast<int64_t>(d);
+    const std::span<const int32_t> tokens(drafted.tokens.row(row), static_cast<size_t>(drawn_[d]));
+    proposing_[d - first]->propose(tokens, drafted.logits.rows_from(row * drafted.tokens.columns, drawn_[d]));
   }
+  drawn_.resize(first);
+  return drafted;
+}
+
+// What a sequence would draft next must not depend on whether it was preempted: who leaves takes a proposal along.
+void StepExecutor::retire(const StepPlan& plan) {
+  draft_requests_.clear();
+  proposing_.clear();
+  for (const RequestId id : plan.retirements) {
+    if (RunningSequence& s = sequence(id); s.wants_proposal()) proposing_.push_back(&s);
+  }
+  draw_drafts();
+  for (const RequestId id : plan.retirements) sequence(id).retire();
 }
 
 void StepExecutor::build(const StepPlan& plan, StepOutcome& outcome) {
@@ -199,8 +248,8 @@ void StepExecutor::choose(StepOutcome& outcome) {
         members_[i]->take(choices, logits.rows_from(row, row_counts_[i]), own, outcome.tokens);
     row += row_counts_[i];
     result.tokens = decided.tokens;
-    detail.accepted = std::max<int64_t>(0, std::min(detail.drafted, decided.tokens - 1));
-    if (detail.drafted > 0) planner_.observe(result.request, detail.drafted, detail.accepted);
+    detail.accepted = decided.right;
+    if (decided.judged > 0) planner_.observe(result.request, decided.judged, decided.right);
     detail.failure = decided.failure;
     result.ended = decided.ended;
     if (decided.tokens > 0) detail.prompt_logprobs = members_[i]->take_prompt_logprobs();

@@ -54,6 +54,11 @@ class StepExecutor {
   void save(const StepPlan& plan, const std::vector<SnapshotCopy>& copies);
   void admit(const StepPlan& plan);
   void draft(const StepPlan& plan);
+  // Asks the planner about the sequences of draft_requests_, and forgets them where it does not pay.
+  void keep_paying_drafts(int64_t other_rows);
+  // Draws the drafts of draft_requests_ and then of proposing_.
+  DraftResult draw_drafts();
+  void retire(const StepPlan& plan);
   void build(const StepPlan& plan, StepOutcome& outcome);
   // Runs the forward pass; masks are made beside it.
   MatrixView<float> forward();
@@ -71,7 +76,8 @@ class StepExecutor {
     int64_t first = 0, count = 0;  // of proposed_
   };
   std::vector<DraftSequence> draft_requests_;
-  std::vector<RequestId> drafting_;  // request of each
+  std::vector<RunningSequence*> proposing_;  // want a proposal
+  std::vector<RequestId> drafting_;          // request of each
   std::vector<int> draft_limits_, drawn_, draft_lengths_;
   std::vector<size_t> draft_decodes_;  // plan.decodes index of each
   std::vector<Proposal> proposals_;    // of each of plan.decodes

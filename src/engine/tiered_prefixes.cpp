@@ -45,7 +45,7 @@ bool TieredPrefixes::ask(const Request& request, Time now) {
   PrefixQuestion question;
   question.ticket = request.id;
   question.salt = request.salt;
-  question.logits_from = request.logits_from < 0 ? last : request.logits_from;
+  question.logits_from = request.reused_below(request.logits_from < 0 ? last : request.logits_from);
   question.most = std::min(last, question.logits_from);
   question.longer_than = scheduler_.cached_prefix(request);
   if (question.most / geometry_.tokens_per_block <= question.longer_than / geometry_.tokens_per_block) return false;

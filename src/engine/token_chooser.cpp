@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/sampling_row.h"
 #include "engine/undrawable_row.h"
 
 namespace deepinfer {
@@ -21,11 +20,12 @@ SamplingRow TokenChooser::row(int64_t position) const {
   SamplingRow row = sampling_row(params_);
   row.position = position;
   row.counts = counts_.list();
+  proposal_.add_test(0, row);
   return row;
 }
 
 SamplingRow TokenChooser::draft_sampling() const {
-  SamplingRow draft = draft_sampling_row(params_);
+  SamplingRow draft = draft_sampling_row(params_, tests_drafts_);
   draft.counts = counts_.list();
   return draft;
 }
@@ -47,6 +47,7 @@ Result<GeneratedToken> TokenChooser::choose(MatrixView<float> logits, int64_t po
 }
 
 void TokenChooser::count(int32_t token) {
+  proposal_.decide(token);
   if (penalized(params_)) counts_.add_output(token);
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "engine/generator.h"
+#include "engine/sampling_row.h"
+#include "engine/speculation/draft_proposal.h"
 #include "engine/token_counts.h"
 #include "ops/ops.h"
 
@@ -23,8 +25,12 @@ class TokenChooser {
   Result<GeneratedToken> choose(MatrixView<float> logits, int64_t position);
   // Counts a chosen token for penalties of later ones.
   void count(int32_t token);
-  // For drafts: the same noise, bias and penalties, without filters (they change acceptance only).
   SamplingRow draft_sampling() const;
+
+  // Rejection sampling (speculative_sampling): choices test the drafts of the proposal.  drafts: of a round.
+  void test_drafts(int drafts) { tests_drafts_ = deepinfer::tests_drafts(params_, drafts); }
+  bool tests_drafts() const { return tests_drafts_; }
+  DraftProposal& proposal() { return proposal_; }
 
  private:
   SamplingRow row(int64_t position) const;
@@ -32,6 +38,8 @@ class TokenChooser {
   const GenerationParams& params_;
   Ops& ops_;
   TokenCounts counts_;
+  bool tests_drafts_ = false;
+  DraftProposal proposal_;
   std::vector<TokenLogprob> top_;
 };
 

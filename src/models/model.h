@@ -36,9 +36,9 @@ struct ModelInfo {
 struct StepLimits {
   int64_t rows = 512;  // of all sequences together
   int64_t sequences = 1;
-  int64_t logit_rows = 0;   // rows of a step that give logits; 0: those of a verify step of all sequences and
+  int64_t logit_rows = 0;         // rows of a step that give logits; 0: those of a verify step of all sequences and
   int64_t prompt_logit_rows = 0;  // so many more
-  int64_t max_context = 0;  // tokens; 0: the model's own
+  int64_t max_context = 0;        // tokens; 0: the model's own
   // Positions that rings keep beyond what the newest rows and a verify step need, so that the windows at an earlier
   // boundary can still be copied out.
   int64_t ring_slack = 0;
@@ -81,6 +81,8 @@ struct DraftResult {
   // and past `drafts`.  Confidence logits alike; sigmoid gives the chance that it is accepted if all before it are.
   MatrixView<const int32_t> tokens;
   MatrixView<const float> confidence;
+  // [sequences * draft_tokens, vocabulary]: what the drafts were drawn from, after bias and penalties.
+  MatrixView<const float> logits;
 };
 
 // What earlier steps have left in a sequence's rings.

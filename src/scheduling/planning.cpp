@@ -180,8 +180,9 @@ WaitingQueue::Answer StepScheduler::try_to_admit(Sequence& sequence, StepPlan& p
   const int64_t room = cache_.available_blocks() - reserve;
   if (!running_.empty() && room <= waiting.tried_room && publications_ == waiting.tried_publications)
     return Answer::kDoesNotFit;
-  auto admitted = cache_.admit(sequence.request.salt, sequence.tokens, sequence.known() + 1, sequence.logits_from(),
-                               sequence.request.reuse_prefix, reserve);
+  auto admitted =
+      cache_.admit(sequence.request.salt, sequence.tokens, sequence.known() + 1,
+                   sequence.request.reused_below(sequence.logits_from()), sequence.request.reuse_prefix, reserve);
   if (!admitted) {
     waiting.tried_room = room;
     waiting.tried_publications = publications_;

@@ -2,6 +2,7 @@
 // sees token ids and numbers only.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -27,6 +28,11 @@ struct Request {
   bool publish_prefix = true;   // may leave its records for others
   // First position whose logits are wanted: cached records are used below it only.  -1: the last of the prompt.
   int64_t logits_from = -1;
+  // Cached records are used below this position only, however far they reach; -1: up to logits_from.
+  int64_t reuse_below = -1;
+
+  // Bounds what is used of the cache for an admission that wants logits from `position` on.
+  int64_t reused_below(int64_t position) const { return reuse_below < 0 ? position : std::min(position, reuse_below); }
 };
 
 enum class EndReason : uint8_t {

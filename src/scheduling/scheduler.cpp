@@ -181,7 +181,9 @@ Time StepScheduler::next_deadline() const {
 
 int64_t StepScheduler::cached_prefix(const Request& request) const {
   if (!request.reuse_prefix) return 0;
-  return cache_.cached_prefix(request.salt, request.prompt, request.logits_from);
+  const int64_t last = static_cast<int64_t>(request.prompt.size()) - 1;
+  const int64_t wanted = request.logits_from < 0 ? last : request.logits_from;
+  return cache_.cached_prefix(request.salt, request.prompt, request.reused_below(wanted));
 }
 
 bool StepScheduler::adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info,

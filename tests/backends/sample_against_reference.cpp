@@ -1,4 +1,5 @@
 // The sampler of the CPU paths beside the reference, bit for bit, on random logits with ties and every option.
+#include <cmath>
 #include <limits>
 
 #include "backends/against_reference.h"
@@ -10,6 +11,7 @@ struct Options {
   std::vector<LogitBias> bias;
   std::vector<TokenCount> counts;
   std::vector<uint32_t> allowed;
+  std::vector<float> draft_logits;
 };
 
 float one_of(RandomData& random, std::initializer_list<float> values) {
@@ -45,6 +47,19 @@ SamplingRow random_row(RandomData& random, int64_t vocabulary, Options& options)
   return row;
 }
 
+// Drafts from a distribution that is near the row's own in some rows and far in others.
+void add_draft(RandomData& random, std::span<const float> z, SamplingRow& row, Options& options) {
+  if (random.below(2) == 0) return;
+  const float far = one_of(random, {0, 0.01f, 1, 10});
+  for (const float value : z) {
+    const float moved = value + far * static_cast<float>(random.below(1000)) * 1e-3f;
+    options.draft_logits.push_back(std::isnan(moved) || moved > 1e38f ? 0 : moved);
+  }
+  options.draft_logits[0] = 1;  // one is finite
+  row.draft = static_cast<int32_t>(random.below(static_cast<int64_t>(z.size())));
+  row.draft_logits = options.draft_logits.data();
+}
+
 Matrix<float> random_logits(RandomData& random, int64_t rows, int64_t vocabulary) {
   Matrix<float> z = random.floats(rows, vocabulary, 3);
   for (int64_t m = 0; m < rows; ++m) {
@@ -78,6 +93,8 @@ TEST_P(AgainstReference, Sample) {
     std::vector<SamplingRow> asked;
     for (auto& option : options) asked.push_back(random_row(random, vocabulary, option));
     Matrix<float> got_z = random_logits(random, rows, vocabulary), want_z = got_z;
+    for (int64_t m = 0; m < rows; ++m)
+      add_draft(random, got_z.row_values(m), asked[static_cast<size_t>(m)], options[static_cast<size_t>(m)]);
     std::vector<SampledRow> got(asked.size()), want(asked.size());
     Matrix<TokenLogprob> got_top(rows, 20), want_top(rows, 20);
     ops_->sample({got_z.view(), asked, got, got_top.view()});

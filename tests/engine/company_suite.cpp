@@ -61,6 +61,7 @@ GenerationParams random_params(Randomness& random) {
   params.draft_tokens = static_cast<int32_t>(random.below(7)) - 1;
   params.logprobs = static_cast<int32_t>(random.below(4)) - 1;
   params.raw_logprobs = random.chance(30);
+  if (random.chance(30)) params.speculative_sampling = SpeculativeSampling::kRejection;
   return params;
 }
 
@@ -70,15 +71,34 @@ struct Asked {
   int64_t cancel_after = -1;  // tokens; -1: never
 };
 
-void check_against_solo(EngineRun& run, Generator& solo, const std::vector<Asked>& asked, const std::string& what) {
+// Generators for both kinds of prefix_replay.
+struct Solo {
+  std::unique_ptr<Generator> exact, bounded;
+
+  explicit Solo(const OpsBackend& backend) {
+    GeneratorOptions options;
+    options.max_context = 2048;
+    exact = open_generator(backend, options);
+    options.prefill = PrefillMode::kBoundedReplay;
+    bounded = open_generator(backend, options);
+  }
+};
+
+void check_against_solo(EngineRun& run, Solo& solo, const std::vector<Asked>& asked, const std::string& what) {
   for (const Asked& a : asked) {
     const SeenRequest& seen = run.seen(a.id);
     ASSERT_EQ(seen.ends.size(), 1U) << what;
     const RequestSummary& end = seen.ends.front();
     ASSERT_TRUE(end.failure.ok()) << what << ": " << end.failure.message();
     GenerationParams params = a.request.params;
-    params.draft_tokens = 0;
-    std::vector<GeneratedToken> want = generate(solo, a.request.prompt, params).tokens;
+    // Drafts never change an answer, unless they are a part of it.
+    if (params.speculative_sampling == SpeculativeSampling::kExact) params.draft_tokens = 0;
+    const bool bounded = a.request.prefix_replay == PrefixReplay::kBounded;
+    std::vector<GeneratedToken> want = generate(bounded ? *solo.bounded : *solo.exact, a.request.prompt, params).tokens;
+    EXPECT_EQ(end.marks.bounded_prefix, bounded && std::ssize(a.request.prompt) > kDefaultReplayTokens) << what;
+    EXPECT_EQ(end.marks.rejection_sampled, params.speculative_sampling == SpeculativeSampling::kRejection &&
+                                               params.draft_tokens != 0 && params.temperature > 0)
+        << what;
     if (end.reason == EndReason::kCancelled) {
       ASSERT_GE(a.cancel_after, 0) << what;
       ASSERT_LE(seen.tokens.size(), want.size()) << what;
@@ -92,9 +112,7 @@ void check_against_solo(EngineRun& run, Generator& solo, const std::vector<Asked
 // Answers made alone are the same in every schedule, whatever is in the generator's cache; one generator serves all.
 TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
   const CompanyCase& c = GetParam();
-  GeneratorOptions solo_options;
-  solo_options.max_context = 2048;
-  const auto solo = open_generator(c.backend, solo_options);
+  Solo solo(c.backend);
   for (int i = 0; i < (one_schedule() ? 1 : c.schedules); ++i) {
     const uint64_t seed = first_seed() + static_cast<uint64_t>(i);
     SCOPED_TRACE("DEEPINFER_SEED=" + std::to_string(seed));
@@ -118,6 +136,7 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
       a.request.priority = static_cast<int32_t>(random.below(3));
       a.request.cache_salt = static_cast<uint64_t>(random.below(2));
       a.request.use_prefix_cache = random.chance(90);
+      if (random.chance(20)) a.request.prefix_replay = PrefixReplay::kBounded;
       if (random.chance(15)) a.cancel_after = random.below(10);
       const auto id = run.submit(a.request);
       ASSERT_TRUE(id.ok()) << id.status().message();
@@ -129,7 +148,7 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
       }
     }
     run.drain();
-    check_against_solo(run, *solo, asked, "schedule " + std::to_string(seed));
+    check_against_solo(run, solo, asked, "schedule " + std::to_string(seed));
     if (HasFatalFailure()) return;
   }
 }

@@ -19,7 +19,7 @@ int settled_length(int64_t base, int64_t row, int64_t draft, int right) {
   for (int round = 0; round < 300; ++round) {
     const int drafts = length.next(5);
     if (round >= 100) ++chosen[static_cast<size_t>(drafts)];
-    length.record(drafts, drafts > 0 ? microseconds(draft) : Time{0}, microseconds(base + (1 + drafts) * row),
+    length.record(drafts, drafts > 0 ? microseconds(draft) : Time{0}, microseconds(base + (1 + drafts) * row), drafts,
                   std::min(right, drafts));
   }
   return static_cast<int>(std::max_element(chosen.begin(), chosen.end()) - chosen.begin());
@@ -45,9 +45,22 @@ TEST(DraftLength, ComesBackWhenDraftsBeginToComeTrue) {
   int last = 0;
   for (int round = 0; round < 2000; ++round) {
     last = length.next(5);
-    length.record(last, microseconds(last > 0 ? 100 : 0), microseconds(1000 + 10 * last), round < 500 ? 0 : last);
+    length.record(last, microseconds(last > 0 ? 100 : 0), microseconds(1000 + 10 * last), last, round < 500 ? 0 : last);
   }
   EXPECT_EQ(last, 5);
+}
+// Answers of a few tokens, all of whose drafts are right as far as the answer goes.
+TEST(DraftLength, TheEndOfAnAnswerDoesNotSpeakAgainstDrafts) {
+  DraftLength length;
+  std::array<int, DraftLength::kMost + 1> chosen{};
+  for (int round = 0; round < 300; ++round) {
+    const int drafts = length.next(5);
+    if (round >= 100) ++chosen[static_cast<size_t>(drafts)];
+    const int reached = round % 2 == 0 ? drafts : std::min(1, drafts);
+    length.record(drafts, drafts > 0 ? microseconds(300) : Time{0}, microseconds(1000 + drafts * 100), reached,
+                  reached);
+  }
+  EXPECT_EQ(std::max_element(chosen.begin(), chosen.end()) - chosen.begin(), 5);
 }
 
 }  // namespace

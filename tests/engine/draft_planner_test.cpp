@@ -24,10 +24,11 @@ struct Settled {
   int drafting = 0;
   int length = 0;
 };
-Settled settle(DraftPlanner& planner, float logit, int right) {
+// ends: after that many right drafts every second answer is over.
+Settled settle(DraftPlanner& planner, float logit, int right, int ends = kDrafts) {
   Settled settled;
   const std::vector<float> logits(kDrafts, logit);
-  const DraftResult drafted{{}, {logits.data(), 1, kDrafts}};
+  const DraftResult drafted{{}, {logits.data(), 1, kDrafts}, {}};
   const RequestId requests[] = {kRequest};
   const int limits[] = {kDrafts};
   std::vector<int> lengths;
@@ -38,7 +39,8 @@ Settled settle(DraftPlanner& planner, float logit, int right) {
       ++settled.drafting;
       settled.length = lengths[0];
     }
-    planner.observe(kRequest, lengths[0], std::min(right, lengths[0]));
+    const int judged = round % 2 == 0 ? lengths[0] : std::min(ends, lengths[0]);
+    planner.observe(kRequest, judged, std::min(right, judged));
   }
   return settled;
 }
@@ -60,6 +62,13 @@ TEST(DraftPlanner, GoesOnDraftingWhereItPays) {
 TEST(DraftPlanner, DoesNotBelieveConfidenceThatNothingBearsOut) {
   DraftPlanner planner(DraftSchedule::kLagged, cost(1000, 500, 500));
   EXPECT_LE(settle(planner, 4, 0).drafting, 10);
+}
+
+TEST(DraftPlanner, TheEndOfAnAnswerDoesNotSpeakAgainstDrafts) {
+  DraftPlanner planner(DraftSchedule::kLagged, cost(1000, 150, 150));
+  const Settled settled = settle(planner, 4, kDrafts, 1);
+  EXPECT_EQ(settled.drafting, 100);
+  EXPECT_EQ(settled.length, kDrafts);
 }
 
 TEST(DraftPlanner, LooksAgainAndComesBack) {

@@ -13,7 +13,9 @@ std::vector<GreedyGolden> read_lines(const std::string& file) {
   std::ifstream lines(kFolder + file);
   for (std::string line; std::getline(lines, line);) {
     const auto row = nlohmann::json::parse(line);
-    rows.push_back({row.at("name"), row.at("ids"), row.at("new"), row.value("gaps", std::vector<float>())});
+    rows.push_back({row.at("name"), row.at("ids"), row.at("new"), row.value("gaps", std::vector<float>()), {}});
+    for (const auto& round : row.value("rounds", nlohmann::json::array()))
+      rows.back().rounds.push_back({round.at("anchor"), round.at("draft")});
   }
   return rows;
 }

@@ -31,11 +31,18 @@ class ForwardGolden {
   Safetensors file_;
 };
 
+// One round of dspark.jsonl: the drafts that follow `token` at position anchor + 1.
+struct DraftGolden {
+  int64_t anchor = 0;
+  std::vector<int32_t> draft;
+};
+
 struct GreedyGolden {
   std::string name;
   std::vector<int32_t> ids;
-  std::vector<int32_t> fresh;  // the continuation, `new` in the file
-  std::vector<float> gaps;     // between the two best logits at each; empty in dspark.jsonl
+  std::vector<int32_t> fresh;       // the continuation, `new` in the file
+  std::vector<float> gaps;          // between the two best logits at each; empty in dspark.jsonl
+  std::vector<DraftGolden> rounds;  // of dspark.jsonl
 };
 
 std::vector<GreedyGolden> greedy_goldens();

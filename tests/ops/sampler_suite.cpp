@@ -308,6 +308,7 @@ TEST_P(Sampler, EqualsTheReferenceInRandomCompany) {
     std::vector<std::vector<LogitBias>> biases(rows.size());
     std::vector<std::vector<TokenCount>> counts(rows.size());
     std::vector<std::vector<uint32_t>> masks(rows.size());
+    std::vector<std::vector<float>> drafts(rows.size());
     for (size_t m = 0; m < rows.size(); ++m) {
       const auto made = made_up_logits(kinds[random() % 4], vocabulary, random());
       std::copy(made.begin(), made.end(), logits.row(static_cast<int64_t>(m)));
@@ -336,6 +337,11 @@ TEST_P(Sampler, EqualsTheReferenceInRandomCompany) {
       row.logit_bias = biases[m];
       row.counts = counts[m];
       if (chance(0.2)) row.forced = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
+      if (chance(0.3)) {
+        drafts[m] = made_up_logits(kinds[random() % 4], vocabulary, random());
+        row.draft = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
+        row.draft_logits = drafts[m].data();
+      }
       if (chance(0.5)) row.repetition_penalty = between(0.5, 2);
       if (chance(0.5)) row.presence_penalty = between(-2, 2);
       if (chance(0.5)) row.frequency_penalty = between(-2, 2);

@@ -14,7 +14,7 @@ from deepinfer.environment import REFUSED, Environment
 
 TEXT = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
 OWN_ARGUMENTS = {"backend", "threads", "cache_bytes", "prefix_caching", "decode_latency_ms", "kv_disk_folder",
-                 "kv_disk_bytes"}
+                 "kv_disk_bytes", "prefix_replay", "replay_tokens"}
 
 
 def table(heading):
@@ -113,6 +113,13 @@ def test_wrong_values_of_variables():
             Environment({name: text})
     assert Environment({"DEEPINFER_DECODE_TOKEN_BLACKLIST": "0..3,7"}).blacklist == [0, 1, 2, 3, 7]
     assert Environment({"DEEPINFER_ENABLE_MTP_VARLEN": "0"}).verify_all_drafts
+    kept = {"DEEPINFER_YOCO_PREFILL_KEEP_TOKENS": "150"}
+    assert Environment(kept).prefix_replay == "exact"
+    for mode in ("mask", "compact"):
+        replay = Environment({**kept, "DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE": mode})
+        assert (replay.prefix_replay, replay.replay_tokens) == ("bounded", 150)
+    with pytest.raises(ValueError, match="DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE"):
+        Environment({"DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE": "on"})
 
 
 def test_refused_variables_stop_an_engine(monkeypatch):

@@ -50,6 +50,27 @@ def test_n_shares_the_blocks_of_the_prompt(llm):
     assert [a.finish_reason for a in bad] == ["invalid_request"] * 2
 
 
+def test_rejection_sampling_is_marked_and_repeats(llm, plain):
+    fields = dict(temperature=1, seq_seed=5, max_tokens=30, speculative_sampling="rejection")
+    answer = run(llm, **fields)
+    assert ids_of(answer) == ids_of(run(llm, **fields)) != ids_of(run(llm, **{**fields, "speculative_sampling": "exact"}))
+    assert {output.speculative_sampling for output in answer} == {"rejection"}
+    assert ids_of(run(llm, speculative_sampling="rejection")) == plain  # greedy
+
+
+def test_bounded_prefix_is_marked(llm):
+    prompt = [0] + list(range(600, 1000))
+    for replay in (None, "exact", "bounded"):
+        params = SamplingParams(temperature=0, max_tokens=3, ignore_eos=True, prefix_replay=replay)
+        for ids in (prompt, prompt[:140]):
+            answer, = llm.generate(prompt_token_ids=[ids], sampling_params=params)
+            expected = "bounded" if replay == "bounded" and len(ids) > 140 else "exact"
+            assert [output.prefix_replay for output in answer] == [expected] * 3
+    params = SamplingParams(max_tokens=1, prefix_replay="bounded", prompt_logprobs=True)
+    failed, = llm.generate(prompt_token_ids=[prompt], sampling_params=params)
+    assert isinstance(failed, FailedOutput) and "prompt_logprobs" in failed.error
+
+
 def test_stop_strings(text_llm):
     whole = run(text_llm)
     word = whole.split()[2]

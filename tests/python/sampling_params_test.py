@@ -39,6 +39,8 @@ REFUSED = {
     "priority": ([2**31, -(2**31) - 1], [1.5, None]),
     "timeout": ([0, -1, NAN, INF], ["1"]),
     "logprobs_mode": (["", "RAW", None, 5], []),
+    "speculative_sampling": (["none", None, ""], []),
+    "prefix_replay": (["full", "", 1], []),
     "cache_salt": (["", -1, 2**64], [1.5, b"x"]),
 }
 

@@ -58,6 +58,13 @@ int64_t default_max_tokens(const Conversation& conversation) {
   return conversation.effort.level == EffortLevel::kMax && conversation.effort.number == 0 ? 131072 : 65536;
 }
 
+// What the command line says of every request.
+void take_common(const BatchContext& context, EngineRequest& request) {
+  request.params.draft_tokens = context.draft_tokens;
+  request.params.speculative_sampling = context.speculative_sampling;
+  request.prefix_replay = context.prefix_replay;
+}
+
 RequestOr<PreparedRequest> prepare_chat(const InferenceRequest& request, std::unique_ptr<AnswerWriter> writer,
                                         const std::string& key, const BatchContext& context) {
   const Result<RenderedPrompt> rendered = encode_prompt(request.conversation);
@@ -78,7 +85,7 @@ RequestOr<PreparedRequest> prepare_chat(const InferenceRequest& request, std::un
   params.top_p = request.top_p;
   params.seed = seed_of(request.seed, key, context);
   params.stop_tokens = context.end_tokens;
-  params.draft_tokens = context.draft_tokens;
+  take_common(context, engine);
   if (request.logprobs) params.logprobs = request.top_logprobs;
   Result<std::optional<GrammarSpec>> grammar = output_grammar(request, rendered->start, *context.tokenizer);
   if (!grammar.ok()) return request_error(grammar.status());
@@ -118,7 +125,7 @@ RequestOr<PreparedRequest> prepare_completion(const CompletionsRequest& request,
   for (const auto& [token, value] : request.logit_bias) params.logit_bias.push_back({token, value});
   params.seed = seed_of(request.seed, key, context);
   params.stop_tokens = context.end_tokens;
-  params.draft_tokens = context.draft_tokens;
+  take_common(context, engine);
   if (request.logprobs) params.logprobs = *request.logprobs;
   CompletionsAnswer answer;
   answer.identity = identity_of(request.model, key, context);

@@ -22,6 +22,8 @@ struct BatchContext {
   std::vector<int32_t> end_tokens;
   ProtocolOptions protocol;
   int32_t draft_tokens = -1;
+  SpeculativeSampling speculative_sampling = SpeculativeSampling::kExact;
+  PrefixReplay prefix_replay = PrefixReplay::kExact;
   uint64_t seed = 0;    // mixed with a line's key where its request has no seed
   int64_t created = 0;  // seconds since 1970, written into the answers
   std::string fingerprint;

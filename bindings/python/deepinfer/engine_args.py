@@ -50,6 +50,8 @@ class EngineArgs:
     decode_latency_ms: int = 250
     kv_disk_folder: Optional[str] = None
     kv_disk_bytes: int = 10 << 30
+    prefix_replay: Optional[str] = None
+    replay_tokens: Optional[int] = None
 
     def __post_init__(self) -> None:
         self._check_text()
@@ -75,6 +77,9 @@ class EngineArgs:
         for field in ("trust_remote_code", "disable_log_stats", "chunked_prefill", "offline_inference",
                       "prefix_caching"):
             _boolean(field, getattr(self, field))
+        if self.prefix_replay not in (None, "exact", "bounded"):
+            raise _fail("prefix_replay", self.prefix_replay,
+                        "'exact', 'bounded', or None: as DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE says")
         if _boolean("stop_preempted_request", self.stop_preempted_request):
             raise _fail("stop_preempted_request", True, "False: preempted requests go on and keep their bits")
 
@@ -104,6 +109,8 @@ class EngineArgs:
         _integer("threads", self.threads, 0, 4096)
         _integer("decode_latency_ms", self.decode_latency_ms, 1, 3_600_000)
         _integer("kv_disk_bytes", self.kv_disk_bytes, 1, 2**50)
+        if self.replay_tokens is not None:
+            _integer("replay_tokens", self.replay_tokens, 1, INT32_MAX)
         if self.cache_bytes is not None:
             _integer("cache_bytes", self.cache_bytes, 1, 2**50)
 

@@ -12,8 +12,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "DEEPINFER_JIT_CACHE_DIR": (),
     "DEEPINFER_MAX_BACKTRACKING_TOKENS": (),
     "DEEPINFER_DFLASH_CONFIDENCE_HEAD_TEMPERATURE": ("1", "1.0"),
-    "DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE": ("off",),
-    "DEEPINFER_YOCO_PREFILL_KEEP_TOKENS": ("0",),
     "DEEPINFER_PREFILL_MAX_SUM_SEQLEN_K": (),
     "DEEPINFER_INDEX_ATTN_MEMORY_LIMIT": (),
     "DEEPINFER_PREFILL_ATTEMPT_INTERVAL": (),
@@ -84,6 +82,11 @@ class Environment:
                                        "below: no lines)")
         varlen = environ.get("DEEPINFER_ENABLE_MTP_VARLEN")
         self.verify_all_drafts = varlen is not None and varlen in FALSE
+        mode = environ.get("DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE") or "off"
+        if mode not in ("off", "mask", "compact"):
+            raise ValueError(f"DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE is {mode!r}; allowed: 'off', 'mask', 'compact'")
+        self.prefix_replay = "exact" if mode == "off" else "bounded"  # both modes give the same rows
+        self.replay_tokens = _integer(environ, "DEEPINFER_YOCO_PREFILL_KEEP_TOKENS", 0, 0, "integers from 0")
         self.step_cost_folder = environ.get("DEEPINFER_DECODE_PERF_CACHE_DIR", "")
         self.blacklist = token_list(environ.get("DEEPINFER_DECODE_TOKEN_BLACKLIST", ""))
 

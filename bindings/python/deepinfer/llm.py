@@ -34,7 +34,9 @@ class OpenEngine:
         self._finalizer = weakref.finalize(self, self.core.close)
         facts = self.core.facts
         self.facts = EngineFacts(facts["vocabulary"], facts["eos_token"], facts["max_context"], args.batched_tokens,
-                                 environment.draft_tokens, environment.blacklist)
+                                 environment.draft_tokens, environment.blacklist,
+                                 args.prefix_replay or environment.prefix_replay,
+                                 args.replay_tokens or environment.replay_tokens or 140)
         for token in environment.blacklist:
             if token >= self.facts.vocabulary:
                 self.close()

@@ -45,6 +45,9 @@ class RequestOutput:
     confidence_score: Optional[list[float]] = None
     # Not in DeepInfer 0.1.0: the alternatives of each prompt token, where prompt_logprobs is an integer.
     prompt_top_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
+    # "rejection": the token depends on the drafts.  "bounded": an approximation, the prompt's end was seen only.
+    speculative_sampling: str = "exact"
+    prefix_replay: str = "exact"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ class EngineFacts:
     batched_tokens: int
     draft_tokens: int = -1
     blacklist: list[int] = field(default_factory=list)
+    prefix_replay: str = "exact"
+    replay_tokens: int = 140
 
 
 class Refusal(Exception):
@@ -124,6 +126,9 @@ def core_request(ids: list[int], params: SamplingParams, facts: EngineFacts, tok
     request.cache_salt = salt_number(params.cache_salt)
     if params.timeout is not None:
         request.set_timeout(max(1, round(params.timeout * 1000)))
+    request.rejection_sampling = params.speculative_sampling == "rejection"
+    request.bounded_prefix = (params.prefix_replay or facts.prefix_replay) == "bounded"
+    request.replay_tokens = facts.replay_tokens
     if facts.draft_tokens >= 0:
         request.draft_tokens = facts.draft_tokens
     if params.so_args is not None:
@@ -198,7 +203,13 @@ class AnswerBuilder:
             prompt_logprobs=self._prompt_logprobs if first else [],
             prompt_top_logprobs=self._prompt_top if first else [],
             accept_tok=step,
+            speculative_sampling=self._params.speculative_sampling,
+            prefix_replay=self._prefix_replay(),
         )
+
+    def _prefix_replay(self) -> str:
+        bounded = (self._params.prefix_replay or self._facts.prefix_replay) == "bounded"
+        return "bounded" if bounded and self._prompt_len > self._facts.replay_tokens else "exact"
 
     def _finish_last(self, end: dict[str, Any]) -> None:
         last = self.outputs[-1]

@@ -115,6 +115,8 @@ class SamplingParams:
         "timeout": None,
         "logprobs_mode": "processed",
         "cache_salt": None,
+        "speculative_sampling": "exact",
+        "prefix_replay": None,
     }
 
     temperature: float
@@ -146,6 +148,8 @@ class SamplingParams:
     timeout: Optional[float]
     logprobs_mode: str
     cache_salt: Optional[Union[str, int]]
+    speculative_sampling: str
+    prefix_replay: Optional[str]
 
     def __init__(
         self,
@@ -179,6 +183,8 @@ class SamplingParams:
         timeout: Optional[float] = None,
         logprobs_mode: str = "processed",
         cache_salt: Union[str, int, None] = None,
+        speculative_sampling: str = "exact",
+        prefix_replay: Optional[str] = None,
     ) -> None:
         given = locals()
         for field in self._FIELDS:
@@ -338,3 +344,13 @@ class SamplingParams:
         if isinstance(v, str):
             return _text("cache_salt", v)
         return _integer("cache_salt", v, 0, 2**64 - 1, "a string, or integers from 0 to 2**64 - 1")
+
+    def _check_speculative_sampling(self, v: Any) -> str:
+        if v not in ("exact", "rejection"):
+            raise _fail("speculative_sampling", v, "'exact' or 'rejection'")
+        return v
+
+    def _check_prefix_replay(self, v: Any) -> Optional[str]:
+        if v not in (None, "exact", "bounded"):
+            raise _fail("prefix_replay", v, "'exact', 'bounded', or None: the engine's")
+        return v

@@ -111,6 +111,8 @@ nb::dict python_end(const AnswerOutcome& end) {
   out["rounds"] = n.rounds;
   out["drafted"] = n.drafted;
   out["accepted"] = n.accepted;
+  out["rejection_sampled"] = n.marks.rejection_sampled;
+  out["bounded_prefix"] = n.marks.bounded_prefix;
   out["queued_seconds"] = seconds(n.queued);
   out["first_token_seconds"] = seconds(n.first_token);
   out["total_seconds"] = seconds(n.total);
@@ -207,6 +209,16 @@ void bind_request(nb::module_& module) {
       .DI_REQUEST_FIELD("priority", priority)
       .DI_REQUEST_FIELD("cache_salt", cache_salt)
       .DI_REQUEST_FIELD("use_prefix_cache", use_prefix_cache)
+      .DI_REQUEST_FIELD("replay_tokens", replay_tokens)
+      .def_prop_rw(
+          "bounded_prefix", [](const TextRequest& r) { return r.request.prefix_replay == PrefixReplay::kBounded; },
+          [](TextRequest& r, bool v) { r.request.prefix_replay = v ? PrefixReplay::kBounded : PrefixReplay::kExact; })
+      .def_prop_rw(
+          "rejection_sampling",
+          [](const TextRequest& r) { return r.request.params.speculative_sampling == SpeculativeSampling::kRejection; },
+          [](TextRequest& r, bool v) {
+            r.request.params.speculative_sampling = v ? SpeculativeSampling::kRejection : SpeculativeSampling::kExact;
+          })
       .DI_PARAMS_FIELD("temperature", temperature)
       .DI_PARAMS_FIELD("top_p", top_p)
       .DI_PARAMS_FIELD("min_p", min_p)

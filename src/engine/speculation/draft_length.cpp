@@ -45,9 +45,9 @@ int DraftLength::next(int most) {
   return best;
 }
 
-void DraftLength::record(int drafts, Time drafting, Time running, int accepted) {
-  // The first of its kind touches memory for the first time: the second replaces it if it was faster.  Later a round that
-  // somebody else's work made slow counts as at most twice the mean.
+void DraftLength::record(int drafts, Time drafting, Time running, int judged, int accepted) {
+  // The first of its kind touches memory for the first time: the second replaces it if it was faster.  Later a round
+  // that somebody else's work made slow counts as at most twice the mean.
   const auto add_time = [](Mean& mean, Time time) {
     const auto sample = static_cast<double>(time.count());
     if (mean.samples == 1) mean.value = std::min(mean.value, sample);
@@ -55,7 +55,7 @@ void DraftLength::record(int drafts, Time drafting, Time running, int accepted) 
   };
   add_time(running_[static_cast<size_t>(drafts)], running);
   if (drafts > 0) add_time(drafting_, drafting);
-  for (int i = 0; i < drafts; ++i) survival_[static_cast<size_t>(i)].add(i < accepted ? 1 : 0);
+  for (int i = 0; i < judged; ++i) survival_[static_cast<size_t>(i)].add(i < accepted ? 1 : 0);
 }
 
 }  // namespace deepinfer

@@ -15,8 +15,9 @@ class DraftLength {
 
   // Drafts of the next round, at most `most` (<= kMost).
   int next(int most);
-  // What the round took: drawing its drafts, running its rows; and how many drafts came true.
-  void record(int drafts, Time drafting, Time running, int accepted);
+  // What the round took: drawing its drafts, running its rows; how many drafts were judged before the answer ended, and
+  // how many of them came true.
+  void record(int drafts, Time drafting, Time running, int judged, int accepted);
 
  private:
   // A mean that forgets: the last ten or so samples count.

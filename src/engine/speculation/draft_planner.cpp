@@ -39,11 +39,11 @@ void DraftPlanner::append_calibrated(std::span<const float> raw, Survivals& surv
   survivals.counts.push_back(static_cast<int64_t>(raw.size()));
 }
 
-void DraftPlanner::observe(RequestId request, int64_t verified, int64_t accepted) {
+void DraftPlanner::observe(RequestId request, int64_t judged, int64_t accepted) {
   const auto known = last_.find(request);
   if (known == last_.end()) return;
   constexpr double kForget = 0.95;
-  const auto count = std::min(static_cast<size_t>(verified), known->second.size());
+  const auto count = std::min(static_cast<size_t>(judged), known->second.size());
   if (calibration_.size() < count) calibration_.resize(count);
   for (size_t j = 0; j < count; ++j) {
     Calibration& c = calibration_[j];

@@ -29,8 +29,9 @@ class DraftPlanner {
   // After drafting: how many drafts of each are verified, at most as many as were drawn.
   void choose(std::span<const RequestId> requests, const DraftResult& drafted, std::span<const int> drawn,
               int64_t other_rows, std::vector<int>& lengths);
-  // How many of the drafts that were verified came true.
-  void observe(RequestId request, int64_t verified, int64_t accepted);
+  // How many drafts were judged, first to last, and how many of them came true.  What lies behind the end of an answer
+  // was not judged: nothing stands against it.
+  void observe(RequestId request, int64_t judged, int64_t accepted);
   void forget(RequestId request) { last_.erase(request); }
 
  private:

@@ -49,7 +49,10 @@ DraftResult Forward::draft(std::span<const DraftSequence> sequences) {
     draft_block(sequences);
     markov_chain(sequences);
   }
-  return {a_.draft.token.rows_from(0, count), {a_.draft.confidence.data, count, int64_t{c_.dspark_block_size}}};
+  const int64_t block = c_.dspark_block_size;
+  return {a_.draft.token.rows_from(0, count),
+          {a_.draft.confidence.data, count, block},
+          a_.draft.logits.rows_from(0, count * block)};
 }
 
 void Forward::draft_block(std::span<const DraftSequence> sequences) {

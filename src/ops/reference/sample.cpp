@@ -14,7 +14,6 @@ namespace deepinfer::reference {
 namespace {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
-constexpr float kGreedyBelow = 1e-5f;
 
 void add_bias_and_penalties(const SamplingRow& row, float* z, int64_t vocabulary) {
   for (const LogitBias& entry : row.logit_bias) {
@@ -81,6 +80,12 @@ uint64_t scale_mass(uint64_t total, uint64_t part) {
   return (total >> 32) * part + (((total & 0xFFFFFFFFu) * part) >> 32);
 }
 
+// floor(a * b / 2^64).
+uint64_t multiply_high(uint64_t a, uint64_t b) {
+  __extension__ typedef unsigned __int128 Wide;
+  return static_cast<uint64_t>(static_cast<Wide>(a) * b >> 64);
+}
+
 // Steps 3 to 6: keeps the tokens that may be drawn; sorted where a filter needs the order.
 void filter(const SamplingRow& row, const float* z, std::vector<int32_t>& tokens) {
   const ByLogit order{z};
@@ -119,6 +124,45 @@ void draw(const SamplingRow& row, const float* z, const std::vector<int32_t>& to
   }
 }
 
+// P_v or Q_v of DraftTest, 0 outside the set.
+std::vector<double> shares(const Weights& weights, const std::vector<int32_t>& tokens, int64_t vocabulary) {
+  uint64_t sum = 0;
+  for (const int32_t v : tokens) sum += weights.mass(v);
+  std::vector<double> share(static_cast<size_t>(vocabulary));
+  for (const int32_t v : tokens)
+    share[static_cast<size_t>(v)] = static_cast<double>(weights.mass(v)) / static_cast<double>(sum);
+  return share;
+}
+
+// The choice of a DraftTest; false where only a plain draw is left.
+bool test_draft(const SamplingRow& row, const float* z, const std::vector<int32_t>& tokens, int64_t vocabulary,
+                SampledRow& result) {
+  DI_CHECK(row.draft < vocabulary && row.draft_logits != nullptr, "a draft is of the vocabulary and has its logits");
+  const float r = 1.0f / row.temperature;
+  const std::vector<int32_t> drafted = finite_tokens(row.draft_logits, vocabulary);
+  const std::vector<double> p = shares({z, largest(z, tokens), r}, tokens, vocabulary);
+  const std::vector<double> q = shares({row.draft_logits, largest(row.draft_logits, drafted), r}, drafted, vocabulary);
+  const auto draft = static_cast<size_t>(row.draft);
+  const double u = (noise_words(row.seed, row.position, row.stream + kAcceptStream, 0)[0] + 0.5) * 0x1p-32;
+  if (u * q[draft] < p[draft]) {
+    result.token = row.draft;
+    return true;
+  }
+  std::vector<uint64_t> excess;
+  uint64_t sum = 0;
+  for (size_t v = 0; v < p.size(); ++v) {
+    excess.push_back(static_cast<uint64_t>(std::max(p[v] - q[v], 0.0) * 0x1p52));
+    sum += excess.back();
+  }
+  if (sum == 0) return false;
+  const auto words = noise_words(row.seed, row.position, row.stream + kExcessStream, 0);
+  const uint64_t at = multiply_high(sum, uint64_t{words[1]} << 32 | words[0]);
+  size_t v = 0;
+  for (uint64_t before = excess[0]; before <= at; before += excess[v]) ++v;
+  result.token = static_cast<int32_t>(v);
+  return true;
+}
+
 float log_sum(const Weights& weights, const std::vector<int32_t>& tokens) {
   uint64_t sum = 0;
   for (const int32_t v : tokens) sum += weights.mass(v);
@@ -152,7 +196,8 @@ void sample_row(const SamplingRow& row, float* z, int64_t vocabulary, SampledRow
   } else {
     filter(row, z, tokens);
     result.kept = static_cast<int32_t>(tokens.size());
-    draw(row, z, tokens, result);
+    if (row.draft < 0 || row.forced >= 0 || !test_draft(row, z, tokens, vocabulary, result))
+      draw(row, z, tokens, result);
   }
   if (row.forced >= 0) {
     DI_CHECK(row.forced < vocabulary, "a forced token is of the vocabulary");

@@ -8,11 +8,11 @@
 #include "backends/cpu/steps/row_tasks.h"
 #include "backends/cpu/steps/steps.h"
 #include "base/check.h"
+#include "base/philox.h"
 
 namespace deepinfer::cpu {
 namespace {
 
-constexpr float kGreedyBelow = 1e-5f;
 constexpr int64_t kDrawTokens = 8192;  // of a task when threads share a row; a multiple of kDrawBlock
 
 int64_t round_up(int64_t n, int64_t to) {
@@ -61,12 +61,13 @@ struct Steps::SampleScratch {
   uint64_t* mass;  // [vocabulary]
   float* weights;  // [vocabulary]
   float* raw;      // [vocabulary]
+  float* draft;    // [vocabulary], weights
   LogitOrderScratch order;
 };
 
 Status Steps::prepare_sample(const OpsLimits& limits) {
   DI_CHECK(limits.vocabulary <= int64_t{1} << 20, "the sampler takes at most 2^20 tokens");
-  const int64_t bytes = round_up(limits.vocabulary, 16) * 20 + LogitOrderScratch::kBuckets * 8;
+  const int64_t bytes = round_up(limits.vocabulary, 16) * 24 + LogitOrderScratch::kBuckets * 8;
   DI_ASSIGN_OR_RETURN(sample_, Buffer::allocate(static_cast<uint64_t>(bytes * pool_.threads())));
   draws_.resize(static_cast<size_t>(pool_.threads() * (limits.vocabulary / kDrawTokens + 1)));
   requests_.resize(static_cast<size_t>(pool_.threads()));
@@ -75,12 +76,13 @@ Status Steps::prepare_sample(const OpsLimits& limits) {
 
 Steps::SampleScratch Steps::sample_scratch(int thread) {
   const int64_t n = round_up(limits_.vocabulary, 16);
-  std::byte* base = sample_.data() + thread * (n * 20 + LogitOrderScratch::kBuckets * 8);
+  std::byte* base = sample_.data() + thread * (n * 24 + LogitOrderScratch::kBuckets * 8);
   auto* mass = reinterpret_cast<uint64_t*>(base);
   auto* weights = reinterpret_cast<float*>(base + n * 8);
   auto* raw = weights + n;
-  auto* ids = reinterpret_cast<int32_t*>(raw + n);
-  return {mass, weights, raw, {reinterpret_cast<uint64_t*>(base + n * 20), ids}};
+  auto* draft = raw + n;
+  auto* ids = reinterpret_cast<int32_t*>(draft + n);
+  return {mass, weights, raw, draft, {reinterpret_cast<uint64_t*>(base + n * 24), ids}};
 }
 
 bool Steps::filter_row(const SamplingRow& row, float* z, int64_t vocabulary, SampleScratch scratch,
@@ -122,6 +124,49 @@ bool Steps::filter_row(const SamplingRow& row, float* z, int64_t vocabulary, Sam
     const double part = std::floor(static_cast<double>(std::max(row.top_p, 0.0f)) * 0x1p32);
     const uint64_t limit = scale_mass(total, static_cast<uint64_t>(part));
     request.cut = cut_at(z, count, request.cut, scratch.mass, limit, scratch.order);
+  }
+  return true;
+}
+
+bool Steps::test_draft(const SamplingRow& row, const float* z, int64_t vocabulary, const DrawRequest& request,
+                       SampleScratch scratch, SampledRow& result) {
+  DI_CHECK(row.draft < vocabulary && row.draft_logits != nullptr, "a draft is of the vocabulary and has its logits");
+  const float r = request.inverse_temperature;
+  kernels_.exp_weights(z, vocabulary, request.top, r, scratch.weights);
+  kernels_.exp_weights(row.draft_logits, vocabulary, kernels_.logit_stats(row.draft_logits, vocabulary).top, r,
+                       scratch.draft);
+  uint64_t p_sum = 0, q_sum = 0;
+  int32_t kept = 0;
+  for (int64_t v = 0; v < vocabulary; ++v) {
+    const bool left = inside(request.cut, z[v], v) && (!request.use_min_p || scratch.weights[v] >= request.min_p);
+    if (!left) scratch.weights[v] = 0;
+    kept += left ? 1 : 0;
+    p_sum += mass_of(scratch.weights[v]);
+    q_sum += mass_of(scratch.draft[v]);
+  }
+  const auto p = [&](int64_t v) {
+    return static_cast<double>(mass_of(scratch.weights[v])) / static_cast<double>(p_sum);
+  };
+  const auto q = [&](int64_t v) { return static_cast<double>(mass_of(scratch.draft[v])) / static_cast<double>(q_sum); };
+  const auto noise = [&](uint32_t stream) {
+    return philox4x32({0, static_cast<uint32_t>(row.position), row.stream + stream, 0},
+                      {static_cast<uint32_t>(row.seed), static_cast<uint32_t>(row.seed >> 32)});
+  };
+  result = {.token = row.draft, .kept = kept, .key = 0, .logprob = 0};
+  if ((noise(kAcceptStream)[0] + 0.5) * 0x1p-32 * q(row.draft) < p(row.draft)) return true;
+  uint64_t excess = 0;
+  for (int64_t v = 0; v < vocabulary; ++v) {
+    scratch.mass[v] = static_cast<uint64_t>(std::max(p(v) - q(v), 0.0) * 0x1p52);
+    excess += scratch.mass[v];
+  }
+  if (excess == 0) return false;
+  const auto words = noise(kExcessStream);
+  __extension__ typedef unsigned __int128 Wide;
+  const auto at = static_cast<uint64_t>(static_cast<Wide>(excess) * (uint64_t{words[1]} << 32 | words[0]) >> 64);
+  uint64_t before = 0;
+  for (int64_t v = 0; before <= at; ++v) {
+    before += scratch.mass[v];
+    result.token = static_cast<int32_t>(v);
   }
   return true;
 }
@@ -181,6 +226,8 @@ void Steps::sample(const Sample& op) {
     } else if (greedy) {
       const int64_t best = kernels_.find_first(z, vocabulary, request.top);
       result = {.token = static_cast<int32_t>(best), .kept = 1, .key = z[best], .logprob = 0};
+    } else if (row.draft >= 0 && test_draft(row, z, vocabulary, request, scratch, result)) {
+      // The draft or what replaces it.
     } else if (share_draw && !raw) {
       return true;
     } else {

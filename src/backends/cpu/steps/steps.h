@@ -78,6 +78,9 @@ class Steps {
   SampleScratch sample_scratch(int thread);
   // Everything before the choice; false if no token may be drawn.
   bool filter_row(const SamplingRow& row, float* z, int64_t vocabulary, SampleScratch scratch, DrawRequest& request);
+  // DraftTest of ops/sample.h; false where only a plain draw is left.
+  bool test_draft(const SamplingRow& row, const float* z, int64_t vocabulary, const DrawRequest& request,
+                  SampleScratch scratch, SampledRow& result);
   void write_logprobs(const SamplingRow& row, const float* z, int64_t vocabulary, const DrawRequest& request,
                       bool everywhere, SampleScratch scratch, SampledRow& result, TokenLogprob* top);
 
