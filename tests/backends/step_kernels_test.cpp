@@ -84,7 +84,9 @@ Sums run(const StepKernels& kernels) {
                         partial.row(0) + chunk * cpu::kMixPartial, 0);
   }
   float* mix = out.mix.row(0);
-  kernels.mix_finish(partial.row(0), 5, 5120, base.row(0), scale.row(0), 20, 1e-6f, 1e-20f, mix, mix + 4, mix + 8);
+  float* const parts[] = {mix, mix + 4, mix + 8};
+  kernels.mix_finish(partial.row(0), 0, 1, {5, 5120, base.row(0), scale.row(0), 20, 1e-6f, 1e-20f}, &parts[0],
+                     &parts[1], &parts[2]);
 
   const int64_t count = 77, rounded = 96;
   const Matrix<bf16> q = random.activations(1, 5 * 512);

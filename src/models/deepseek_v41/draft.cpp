@@ -90,8 +90,15 @@ void Forward::markov_chain(std::span<const DraftSequence> sequences) {
   const auto rows_of = [&]<typename T>(const MatrixView<T>& m, int64_t i) {
     return MatrixView<T>(m.row(i), count, m.columns, m.stride * block);
   };
-  for (int64_t s = 0; s < count; ++s) *a_.draft.previous.row(s) = sequences[static_cast<size_t>(s)].token;
-  for (int64_t i = 0; i < block; ++i) {
+  int wanted_drafts = 0;
+  for (int64_t s = 0; s < count; ++s) {
+    const DraftSequence& sequence = sequences[static_cast<size_t>(s)];
+    *a_.draft.previous.row(s) = sequence.token;
+    std::fill_n(a_.draft.token.row(s), block, -1);
+    wanted_drafts = std::max(wanted_drafts, sequence.drafts);
+  }
+  // The block is whole, as it was trained; the chain is as long as somebody wants it.
+  for (int64_t i = 0; i < wanted_drafts; ++i) {
     const MatrixView<bf16> e = rows_of(a_.draft.features, i).columns_from(c_.hidden_size, c_.dspark_markov_rank);
     const MatrixView<float> logits = rows_of(a_.draft.logits, i);
     const MatrixView<float> bias = a_.draft.bias.rows_from(0, count);

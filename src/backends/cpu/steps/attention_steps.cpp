@@ -1,6 +1,7 @@
 // Sparse attention.  Per query row: decode the visible records once (all heads share them), scores, softmax, weighted
-// sum.  Many rows: one thread does a row.  Few rows: threads share each phase of a row, split by keys, heads and
-// channels; no sum is ever split, so both ways give the same bits.
+// sum.  Many rows: one thread does a row, or with few heads neighbouring rows of a sequence, which see nearly the same
+// records.  Few rows: threads share each phase of a row, split by keys, heads and channels.  No sum is ever split or
+// reordered, so all ways give the same bits.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -16,6 +17,8 @@ namespace {
 constexpr int64_t kMostHeadDim = 512;
 constexpr int64_t kMostBlockRows = 64;    // draft rows behind a full window
 constexpr int64_t kMostSharedRows = 64;   // rows of a step whose phases threads share
+constexpr int64_t kMostGroupRows = 8;     // neighbouring rows that share decoded records
+constexpr int64_t kMostGroupHeads = 16;   // more heads of one row share them well enough
 constexpr int64_t kSharedWork = 1 << 20;  // multiply-adds of a row below which three hand-offs are not worth it
 
 int64_t round_up(int64_t n, int64_t to) {
@@ -69,6 +72,18 @@ void decode_keys(const StepKernels& kernels, const SparseAttention& op, const At
   }
 }
 
+// Whether all values are finite: bf16 numbers with less than the largest exponent.
+bool all_finite(const uint16_t* values, int64_t count) {
+  bool bad = false;
+  for (int64_t i = 0; i < count; ++i) bad |= (values[i] & 0x7F80) == 0x7F80;
+  return !bad;
+}
+
+// Whether what the first row has selected is what the second one begins with.
+bool is_prefix(const VisibleRows& first, const VisibleRows& second) {
+  return first.selected <= second.selected && std::equal(first.rows, first.rows + first.selected, second.rows);
+}
+
 // The row-th query of the step, as its sequence and its offset there.
 std::pair<const AttentionSequence*, int64_t> find_query(const SparseAttention& op, int64_t row) {
   const AttentionSequence* sequence = op.sequences;
@@ -76,8 +91,10 @@ std::pair<const AttentionSequence*, int64_t> find_query(const SparseAttention& o
   return {sequence, row};
 }
 
-// Places of a row's scratch, in bytes.
-struct AttentionLayout {
+}  // namespace
+
+// Places of a row's scratch, in bytes; of a group of rows, their heads one after the other.
+struct Steps::AttentionLayout {
   AttentionLayout(int64_t heads, int64_t d, int64_t most_keys, bool tiles) {
     const int64_t keys = round_up(most_keys, kKeyRange);
     const auto place = [this](int64_t size) {
@@ -89,20 +106,24 @@ struct AttentionLayout {
     queries = place(heads * d * 4);
     key_tiles = place(tiles ? keys * d * 2 : 0);
     scores = place(keys * heads * 4);
+    own_scores = place(keys * std::min(heads, kMostGroupHeads) * 4);
     weight_tiles = place(tiles ? keys * heads * 2 : 0);
     denominator = place(heads * 4);
   }
   int64_t bytes = 0;
-  int64_t keys, queries, key_tiles, scores, weight_tiles, denominator;
+  int64_t keys, queries, key_tiles, scores, own_scores, weight_tiles, denominator;
 };
 
-}  // namespace
+Steps::AttentionLayout Steps::attention_layout() const {
+  return {group_heads_, limits_.head_dim, attention_keys_, wide_attention_ != nullptr};
+}
 
 Status Steps::prepare_attention(const OpsLimits& limits) {
   DI_CHECK(limits.head_dim % 32 == 0 && limits.head_dim <= kMostHeadDim, "head_dim is a multiple of 32, at most 512");
-  attention_keys_ = limits.window_size + std::max<int64_t>(limits.top_k, kMostBlockRows);
+  attention_keys_ = limits.window_size + std::max<int64_t>(limits.top_k, kMostBlockRows) + kMostGroupRows - 1;
+  group_heads_ = limits.heads <= kMostGroupHeads ? kMostGroupRows * limits.heads : limits.heads;
   attention_slots_ = pool_.threads();
-  const AttentionLayout layout(limits.heads, limits.head_dim, attention_keys_, wide_attention_ != nullptr);
+  const AttentionLayout layout = attention_layout();
   DI_ASSIGN_OR_RETURN(attention_, Buffer::allocate(static_cast<uint64_t>(attention_slots_ * layout.bytes)));
   return {};
 }
@@ -114,7 +135,7 @@ const AttentionKernels& Steps::attention_kernels(int heads) const {
 
 AttentionRow Steps::attention_row(const SparseAttention& op, int64_t m, int64_t count, int64_t slot) {
   DI_CHECK(count <= attention_keys_, "prepare() was told a smaller window or top_k");
-  const AttentionLayout layout(limits_.heads, limits_.head_dim, attention_keys_, wide_attention_ != nullptr);
+  const AttentionLayout layout = attention_layout();
   std::byte* const base = attention_.data() + slot * layout.bytes;
   return {.heads = op.heads,
           .d = op.head_dim,
@@ -143,6 +164,61 @@ void Steps::attend_row(const SparseAttention& op, const AttentionSequence& seque
   for (int64_t c = 0; c < row.d; c += kChannelRange) {
     attention.values(row, 0, row.heads, c, std::min(kChannelRange, row.d - c));
   }
+}
+
+// Rows [offset, offset + rows) of a sequence as one row of many heads over all the records that any of them sees. Where
+// a row does not see a record its weight is 0, which leaves a sum as it is unless the record holds infinities or NaNs.
+// False, and nothing done, if there are such, or if what the rows have selected is no common list.
+bool Steps::attend_group(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t rows,
+                         int64_t slot) {
+  const AttentionKernels& attention = attention_kernels(op.heads);
+  if (attention.tiles || op.q.stride != op.q.columns || op.o.stride != op.o.columns) return false;
+  VisibleRows visible[kMostGroupRows];
+  for (int64_t i = 0; i < rows; ++i) visible[i] = visible_rows(op, sequence, offset + i);
+  for (int64_t i = 1; i < rows; ++i) {
+    if (!is_prefix(visible[i - 1], visible[i]) || visible[i].first < visible[i - 1].first) return false;
+  }
+  VisibleRows all = visible[rows - 1];
+  all.first = visible[0].first;
+  AttentionRow group = attention_row(op, sequence.first_row + offset, all.count(), slot);
+  group.heads = static_cast<int>(rows * op.heads);
+  decode_keys(kernels_, op, sequence, all, 0, all.count(), group.keys);
+  // Windows differ in as many records at both ends as there are rows more than one.
+  const int64_t ends = std::min(all.window(), rows - 1), d = op.head_dim;
+  const int64_t common = visible[0].selected, more = all.selected - common;
+  if (!all_finite(group.keys, ends * d) || !all_finite(group.keys + (all.window() - ends) * d, ends * d) ||
+      !all_finite(group.keys + (all.window() + common) * d, more * d))
+    return false;
+
+  attention.prepare_queries(group);
+  attention.scores(group, 0, group.count);
+  const int64_t stride = round_up(group.count, kKeyRange);
+  const AttentionLayout layout = attention_layout();
+  auto* own = reinterpret_cast<float*>(attention_.data() + slot * layout.bytes + layout.own_scores);
+  for (int64_t i = 0; i < rows; ++i) {
+    AttentionRow row = group;
+    row.heads = op.heads;
+    row.count = visible[i].count();
+    row.scores = own;
+    row.denominator = group.denominator + i * op.heads;
+    const int64_t own_stride = round_up(row.count, kKeyRange), skipped = visible[i].first - all.first;
+    const int64_t window = visible[i].window(), selected = visible[i].selected;
+    float* of_row = group.scores + i * op.heads * stride;
+    for (int64_t h = 0; h < op.heads; ++h) {
+      std::copy_n(of_row + h * stride + skipped, window, own + h * own_stride);
+      std::copy_n(of_row + h * stride + all.window(), selected, own + h * own_stride + window);
+    }
+    attention.softmax(row, 0, op.heads);
+    for (int64_t h = 0; h < op.heads; ++h) {
+      float* weights = of_row + h * stride;
+      std::fill_n(weights, stride, 0.0f);
+      std::copy_n(own + h * own_stride, window, weights + skipped);
+      std::copy_n(own + h * own_stride + window, selected, weights + all.window());
+    }
+  }
+  for (int64_t c = 0; c < d; c += kChannelRange)
+    attention.values(group, 0, group.heads, c, std::min(kChannelRange, d - c));
+  return true;
 }
 
 // One fork and join a phase for all rows together; at most attention_slots_ rows.
@@ -205,9 +281,16 @@ void Steps::sparse_attention(const SparseAttention& op) {
     }
     if (2 * keys * op.heads * op.head_dim >= kSharedWork) return attend_few_rows(op, rows);
   }
-  for_each_task(pool_, rows, [&](int64_t row, int thread) {
-    const auto [sequence, offset] = find_query(op, row);
-    attend_row(op, *sequence, offset, thread);
+  const int64_t group = op.heads <= kMostGroupHeads ? std::min(kMostGroupRows, group_heads_ / op.heads) : 1;
+  const int64_t most = std::clamp<int64_t>((rows + pool_.threads() - 1) / pool_.threads(), 1, group);
+  int64_t tasks = 0;
+  for (int s = 0; s < op.sequence_count; ++s) tasks += (op.sequences[s].rows + most - 1) / most;
+  for_each_task(pool_, tasks, [&](int64_t task, int thread) {
+    const AttentionSequence* sequence = op.sequences;
+    for (int64_t parts; task >= (parts = (sequence->rows + most - 1) / most); task -= parts) ++sequence;
+    const int64_t begin = task * most, end = std::min(sequence->rows, begin + most);
+    if (end - begin > 1 && attend_group(op, *sequence, begin, end - begin, thread)) return;
+    for (int64_t offset = begin; offset < end; ++offset) attend_row(op, *sequence, offset, thread);
   });
 }
 

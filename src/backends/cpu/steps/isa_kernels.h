@@ -12,8 +12,8 @@ void rope(uint16_t* x, int64_t heads, int64_t head_dim, int64_t channels, const 
 void quantize_activation(const uint16_t* x, int64_t k, uint16_t* y);
 void mix_partial(const uint16_t* x, int64_t stride, int64_t rows, const float* fn, int64_t width, int64_t first,
                  int64_t count, int product, int products, float* partial, int64_t partial_stride);
-void mix_finish(const float* partial, int64_t chunks, int64_t width, const float* base, const float* scale,
-                int iterations, float hc_eps, float norm_eps, float* pre, float* post, float* comb);
+void mix_finish(const float* partial, int64_t partial_stride, int64_t rows, const MixFinish& m, float* const* pre,
+                float* const* post, float* const* comb);
 void collapse(const uint16_t* streams, const float* pre, int64_t d, int64_t count, uint16_t* x);
 void expand(const uint16_t* y, const float* post, const float* comb, int64_t d, int64_t count, uint16_t* streams);
 void mean(const uint16_t* streams, int64_t d, uint16_t* x);

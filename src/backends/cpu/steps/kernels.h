@@ -11,6 +11,7 @@ namespace deepinfer::cpu {
 inline constexpr int kMixCount = 24;        // coefficients of a hyper-connection site: 4 pre, 4 post, 16 comb
 inline constexpr int kMixProducts = 6;      // coefficients are computed so many at a time
 inline constexpr int kMixPartial = 32;      // floats of one partial result: the 24 products, the sum of squares, unused
+inline constexpr int kMixFinishRows = 4;    // rows whose coefficients are finished together, at most
 inline constexpr int64_t kMixChunk = 1024;  // channels of one partial sum; the order of the whole sum follows from it
 inline constexpr int kKeyTile = 16;         // index keys scored together
 inline constexpr int64_t kDrawBlock = 64;   // tokens drawn together: ranges of draw start at multiples of it
@@ -92,6 +93,17 @@ struct AttentionKernels {
   void (*values)(const AttentionRow& row, int first_head, int heads, int64_t first_channel, int64_t channels);
 };
 
+// What a hyper-connection site is apart from its products.
+struct MixFinish {
+  int64_t chunks;  // of a row
+  int64_t width;   // channels of a row
+  const float* base;
+  const float* scale;
+  int iterations;
+  float hc_eps;
+  float norm_eps;
+};
+
 struct StepKernels {
   void (*exponential)(const float* x, int64_t n, float* y);  // e^x, the one that all kernels use
   // y = bf16(w (x r)), r of the row's mean square.
@@ -106,9 +118,10 @@ struct StepKernels {
   // for kMixPartial floats.  count <= kMixChunk; product and products are multiples of kMixProducts.
   void (*mix_partial)(const uint16_t* x, int64_t stride, int64_t rows, const float* fn, int64_t width, int64_t first,
                       int64_t count, int product, int products, float* partial, int64_t partial_stride);
-  // The coefficients of one row from its partial results, added in order.
-  void (*mix_finish)(const float* partial, int64_t chunks, int64_t width, const float* base, const float* scale,
-                     int iterations, float hc_eps, float norm_eps, float* pre, float* post, float* comb);
+  // The coefficients of `rows` <= kMixFinishRows rows from their partial results, added in order.  pre, post, comb: of
+  // each row.
+  void (*mix_finish)(const float* partial, int64_t partial_stride, int64_t rows, const MixFinish& m, float* const* pre,
+                     float* const* post, float* const* comb);
   // `count` channels of copies that lie d apart.
   void (*collapse)(const uint16_t* streams, const float* pre, int64_t d, int64_t count, uint16_t* x);
   void (*expand)(const uint16_t* y, const float* post, const float* comb, int64_t d, int64_t count, uint16_t* streams);

@@ -50,13 +50,158 @@ DI_INLINE float widen_chunk(const uint16_t* x, int64_t count, float* to) {
   return horizontal_sum(squares);
 }
 
-DI_INLINE __m128 sum_of_four(const __m128 (&v)[4]) {
-  return _mm_add_ps(_mm_add_ps(_mm_add_ps(v[0], v[1]), v[2]), v[3]);
+// Four floats of each of kMixFinishRows rows; an operation does the same for all rows.
+#if defined(__AVX512F__)
+using Fours = __m512;
+DI_INLINE Fours load_fours(const float* x, int64_t stride) {
+  Fours v = _mm512_castps128_ps512(_mm_loadu_ps(x));
+  v = _mm512_insertf32x4(v, _mm_loadu_ps(x + stride), 1);
+  v = _mm512_insertf32x4(v, _mm_loadu_ps(x + 2 * stride), 2);
+  return _mm512_insertf32x4(v, _mm_loadu_ps(x + 3 * stride), 3);
+}
+DI_INLINE void store_fours(float* x, int64_t stride, Fours v) {
+  _mm_storeu_ps(x, _mm512_castps512_ps128(v));
+  _mm_storeu_ps(x + stride, _mm512_extractf32x4_ps(v, 1));
+  _mm_storeu_ps(x + 2 * stride, _mm512_extractf32x4_ps(v, 2));
+  _mm_storeu_ps(x + 3 * stride, _mm512_extractf32x4_ps(v, 3));
+}
+DI_INLINE void exponentials(Fours (&v)[4]) {
+  for (auto& part : v) part = exponential(F{part}).v;
+}
+DI_INLINE Fours fours(float x) {
+  return _mm512_set1_ps(x);
+}
+DI_INLINE Fours add(Fours a, Fours b) {
+  return _mm512_add_ps(a, b);
+}
+DI_INLINE Fours subtract(Fours a, Fours b) {
+  return _mm512_sub_ps(a, b);
+}
+DI_INLINE Fours divide(Fours a, Fours b) {
+  return _mm512_div_ps(a, b);
+}
+DI_INLINE Fours larger(Fours a, Fours b) {
+  return _mm512_max_ps(a, b);
+}
+DI_INLINE Fours unpack_low(Fours a, Fours b) {
+  return _mm512_unpacklo_ps(a, b);
+}
+DI_INLINE Fours unpack_high(Fours a, Fours b) {
+  return _mm512_unpackhi_ps(a, b);
+}
+template <int kPick>
+DI_INLINE Fours shuffle(Fours a, Fours b) {
+  return _mm512_shuffle_ps(a, b, kPick);
+}
+#else
+using Fours = __m256;
+DI_INLINE Fours load_fours(const float* x, int64_t stride) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x)), _mm_loadu_ps(x + stride), 1);
+}
+DI_INLINE void store_fours(float* x, int64_t stride, Fours v) {
+  _mm_storeu_ps(x, _mm256_castps256_ps128(v));
+  _mm_storeu_ps(x + stride, _mm256_extractf128_ps(v, 1));
+}
+DI_INLINE void exponentials(Fours (&v)[4]) {
+  for (int i = 0; i < 4; i += 2) {
+    const F e = exponential(F{v[i], v[i + 1]});
+    v[i] = e.lo;
+    v[i + 1] = e.hi;
+  }
+}
+DI_INLINE Fours fours(float x) {
+  return _mm256_set1_ps(x);
+}
+DI_INLINE Fours add(Fours a, Fours b) {
+  return _mm256_add_ps(a, b);
+}
+DI_INLINE Fours subtract(Fours a, Fours b) {
+  return _mm256_sub_ps(a, b);
+}
+DI_INLINE Fours divide(Fours a, Fours b) {
+  return _mm256_div_ps(a, b);
+}
+DI_INLINE Fours larger(Fours a, Fours b) {
+  return _mm256_max_ps(a, b);
+}
+DI_INLINE Fours unpack_low(Fours a, Fours b) {
+  return _mm256_unpacklo_ps(a, b);
+}
+DI_INLINE Fours unpack_high(Fours a, Fours b) {
+  return _mm256_unpackhi_ps(a, b);
+}
+template <int kPick>
+DI_INLINE Fours shuffle(Fours a, Fours b) {
+  return _mm256_shuffle_ps(a, b, kPick);
+}
+#endif
+static_assert(kMixFinishRows % (sizeof(Fours) / 16) == 0, "groups of rows are whole");
+
+// Of each row's 4 x 4 matrix.
+DI_INLINE void transpose(Fours (&v)[4]) {
+  const Fours a = unpack_low(v[0], v[1]), b = unpack_low(v[2], v[3]);
+  const Fours c = unpack_high(v[0], v[1]), d = unpack_high(v[2], v[3]);
+  v[0] = shuffle<0x44>(a, b);
+  v[1] = shuffle<0xEE>(a, b);
+  v[2] = shuffle<0x44>(c, d);
+  v[3] = shuffle<0xEE>(c, d);
 }
 
-DI_INLINE void divide_by_sums(__m128 (&v)[4], __m128 eps) {
-  const __m128 sum = _mm_add_ps(sum_of_four(v), eps);
-  for (auto& part : v) part = _mm_div_ps(part, sum);
+DI_INLINE Fours sum_of_four(const Fours (&v)[4]) {
+  return add(add(add(v[0], v[1]), v[2]), v[3]);
+}
+
+DI_INLINE void divide_by_sums(Fours (&v)[4], Fours eps) {
+  const Fours sum = add(sum_of_four(v), eps);
+  for (auto& part : v) part = divide(part, sum);
+}
+
+// Softmax of the rows, then normalised columns and rows in turn; matrices are kLanes apart.
+DI_INLINE void sinkhorn(float* c, int iterations, float hc_eps) {
+  const Fours eps = fours(hc_eps);
+  Fours v[4];  // v[i]: row i, or after a transposition v[j]: column j
+  for (int i = 0; i < 4; ++i) v[i] = load_fours(c + 4 * i, kLanes);
+  transpose(v);
+  const Fours top = larger(larger(v[0], v[1]), larger(v[2], v[3]));
+  for (auto& part : v) part = subtract(part, top);
+  exponentials(v);
+  const Fours sum = sum_of_four(v);
+  for (auto& part : v) part = add(divide(part, sum), eps);
+  transpose(v);
+  divide_by_sums(v, eps);  // columns
+  for (int k = 1; k < iterations; ++k) {
+    transpose(v);
+    divide_by_sums(v, eps);  // rows
+    transpose(v);
+    divide_by_sums(v, eps);
+  }
+  for (int i = 0; i < 4; ++i) store_fours(c + 4 * i, kLanes, v[i]);
+}
+
+// pre, post and the input of sinkhorn() of one row.
+DI_INLINE void finish_row(const float* partial, const MixFinish& m, float* pre, float* post, float* c) {
+  alignas(64) float mix[kMixPartial];
+  F low = load(partial), high = load(partial + kLanes);
+  for (int64_t chunk = 1; chunk < m.chunks; ++chunk) {
+    low = low + load(partial + chunk * kMixPartial);
+    high = high + load(partial + chunk * kMixPartial + kLanes);
+  }
+  store(mix + kLanes, high);
+  const float r = 1.0f / __builtin_sqrtf(mix[kMixCount] / static_cast<float>(m.width) + m.norm_eps);
+  store(mix, low * splat(r));
+  store(mix + kLanes, high * splat(r));
+
+  alignas(64) float gate[kLanes] = {};
+  for (int j = 0; j < 4; ++j) {
+    gate[j] = mix[j] * m.scale[0] + m.base[j];
+    gate[4 + j] = mix[4 + j] * m.scale[1] + m.base[4 + j];
+  }
+  store(gate, sigmoid(load(gate)));
+  for (int j = 0; j < 4; ++j) {
+    pre[j] = gate[j] + m.hc_eps;
+    post[j] = 2 * gate[4 + j];
+  }
+  for (int k = 0; k < kLanes; ++k) c[k] = mix[8 + k] * m.scale[2] + m.base[8 + k];
 }
 
 }  // namespace
@@ -85,51 +230,13 @@ void mix_partial(const uint16_t* x, int64_t stride, int64_t rows, const float* f
   }
 }
 
-void mix_finish(const float* partial, int64_t chunks, int64_t width, const float* base, const float* scale,
-                int iterations, float hc_eps, float norm_eps, float* pre, float* post, float* comb) {
-  alignas(64) float mix[kMixPartial];
-  F low = load(partial), high = load(partial + kLanes);
-  for (int64_t c = 1; c < chunks; ++c) {
-    low = low + load(partial + c * kMixPartial);
-    high = high + load(partial + c * kMixPartial + kLanes);
-  }
-  store(mix + kLanes, high);
-  const float r = 1.0f / __builtin_sqrtf(mix[kMixCount] / static_cast<float>(width) + norm_eps);
-  store(mix, low * splat(r));
-  store(mix + kLanes, high * splat(r));
-
-  alignas(64) float gate[kLanes] = {};
-  for (int j = 0; j < 4; ++j) {
-    gate[j] = mix[j] * scale[0] + base[j];
-    gate[4 + j] = mix[4 + j] * scale[1] + base[4 + j];
-  }
-  store(gate, sigmoid(load(gate)));
-  for (int j = 0; j < 4; ++j) {
-    pre[j] = gate[j] + hc_eps;
-    post[j] = 2 * gate[4 + j];
-  }
-
-  alignas(64) float c[kLanes];
-  for (int k = 0; k < kLanes; ++k) c[k] = mix[8 + k] * scale[2] + base[8 + k];
-  const __m128 eps = _mm_set1_ps(hc_eps);
-  __m128 v[4];  // v[i]: row i, or after a transposition v[j]: column j
-  for (int i = 0; i < 4; ++i) v[i] = _mm_loadu_ps(c + 4 * i);
-  _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]);
-  const __m128 top = _mm_max_ps(_mm_max_ps(v[0], v[1]), _mm_max_ps(v[2], v[3]));
-  for (int j = 0; j < 4; ++j) _mm_storeu_ps(c + 4 * j, _mm_sub_ps(v[j], top));
-  store(c, exponential(load(c)));
-  for (int j = 0; j < 4; ++j) v[j] = _mm_loadu_ps(c + 4 * j);
-  const __m128 sum = sum_of_four(v);
-  for (auto& part : v) part = _mm_add_ps(_mm_div_ps(part, sum), eps);
-  _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]);
-  divide_by_sums(v, eps);  // columns
-  for (int k = 1; k < iterations; ++k) {
-    _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]);
-    divide_by_sums(v, eps);  // rows
-    _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]);
-    divide_by_sums(v, eps);
-  }
-  for (int i = 0; i < 4; ++i) _mm_storeu_ps(comb + 4 * i, v[i]);
+void mix_finish(const float* partial, int64_t partial_stride, int64_t rows, const MixFinish& m, float* const* pre,
+                float* const* post, float* const* comb) {
+  alignas(64) float c[kMixFinishRows * kLanes] = {};
+  for (int64_t r = 0; r < rows; ++r) finish_row(partial + r * partial_stride, m, pre[r], post[r], c + r * kLanes);
+  constexpr int64_t kAtOnce = sizeof(Fours) / 16;
+  for (int64_t r = 0; r < rows; r += kAtOnce) sinkhorn(c + r * kLanes, m.iterations, m.hc_eps);
+  for (int64_t r = 0; r < rows; ++r) store(comb[r], load(c + r * kLanes));
 }
 
 }  // namespace deepinfer::cpu::DI_SIMD_NAMESPACE

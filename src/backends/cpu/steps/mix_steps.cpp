@@ -35,15 +35,25 @@ void Steps::hyper_connection_mix(const HyperConnectionMix& op) {
                          width, first, std::min(kMixChunk, width - first), product, products, to + chunk * kMixPartial,
                          row_stride);
   };
-  const auto finish = [&](int64_t row, const float* from) {
-    kernels_.mix_finish(from, chunks, width, w.base, w.scale, w.sinkhorn_iterations, w.hc_eps, w.norm_eps,
-                        op.pre.row(row), op.post.row(row), op.comb.row(row));
+  const MixFinish site{chunks, width, w.base, w.scale, w.sinkhorn_iterations, w.hc_eps, w.norm_eps};
+  // Rows [first, first + count), whose partial sums begin at `from`.
+  const auto finish = [&](int64_t first, int64_t count, const float* from) {
+    for (int64_t begin = 0; begin < count; begin += kMixFinishRows) {
+      const int64_t here = std::min<int64_t>(kMixFinishRows, count - begin);
+      float *pre[kMixFinishRows], *post[kMixFinishRows], *comb[kMixFinishRows];
+      for (int64_t i = 0; i < here; ++i) {
+        pre[i] = op.pre.row(first + begin + i);
+        post[i] = op.post.row(first + begin + i);
+        comb[i] = op.comb.row(first + begin + i);
+      }
+      kernels_.mix_finish(from + begin * row_stride, row_stride, here, site, pre, post, comb);
+    }
   };
   const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
   if (blocks < pool_.threads()) {
     // Few rows: threads share each row's chunks and its products.  rows < threads * kBlockRows, so all partial sums
-    // have a place.  A narrow model's few chunks are not worth a hand-off.
-    const int64_t parts = chunks <= kFewChunks ? 1 : kMixCount / kMixProducts;
+    // have a place.  Few chunks of few rows are not worth a hand-off.
+    const int64_t parts = rows * chunks <= kFewChunks ? 1 : kMixCount / kMixProducts;
     const auto run = [&](int64_t task, int) {
       const int64_t part = task / parts, first = part / chunks * kBlockRows;
       const auto product = static_cast<int>(task % parts * kMixProducts);
@@ -56,14 +66,18 @@ void Steps::hyper_connection_mix(const HyperConnectionMix& op) {
     } else {
       for_each_task(pool_, tasks, run);
     }
-    for_each_row(pool_, rows, 4096, [&](int64_t row, int) { finish(row, partials + row * row_stride); });
+    const int64_t groups = (rows + kMixFinishRows - 1) / kMixFinishRows;
+    for_each_row(pool_, groups, 8192, [&](int64_t group, int) {
+      const int64_t first = group * kMixFinishRows;
+      finish(first, std::min<int64_t>(kMixFinishRows, rows - first), partials + first * row_stride);
+    });
     return;
   }
   for_each_task(pool_, blocks, [&](int64_t block, int thread) {
     const int64_t first = block * kBlockRows, count = std::min(kBlockRows, rows - first);
     float* own = partials + thread * kBlockRows * row_stride;
     for (int64_t chunk = 0; chunk < chunks; ++chunk) accumulate(first, count, chunk, 0, kMixCount, own);
-    for (int64_t i = 0; i < count; ++i) finish(first + i, own + i * row_stride);
+    finish(first, count, own);
   });
 }
 

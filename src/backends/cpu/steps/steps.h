@@ -51,6 +51,7 @@ class Steps {
   void sample(const Sample& op);
 
  private:
+  struct AttentionLayout;
   struct IndexScratch;
   struct SampleScratch;
 
@@ -62,6 +63,9 @@ class Steps {
   const AttentionKernels& attention_kernels(int heads) const;
   AttentionRow attention_row(const SparseAttention& op, int64_t m, int64_t count, int64_t slot);
   void attend_row(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t slot);
+  AttentionLayout attention_layout() const;
+  bool attend_group(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t rows,
+                    int64_t slot);
   void attend_few_rows(const SparseAttention& op, int64_t rows);
 
   IndexScratch index_scratch(int64_t thread);
@@ -95,6 +99,7 @@ class Steps {
 
   int64_t attention_keys_ = 0;  // most visible rows of one query
   int64_t attention_slots_ = 0;
+  int64_t group_heads_ = 0;  // most heads of a group of rows together
   Buffer attention_;
 
   int64_t index_bytes_ = 0;  // of a thread
