@@ -99,6 +99,11 @@ int64_t CacheMemory::bytes() const {
   return static_cast<int64_t>(blocks_.size() + slots_.size());
 }
 
+void CacheMemory::give_back() {
+  blocks_.discard();
+  slots_.discard();
+}
+
 BlockList CacheMemory::history(int64_t h, std::byte* const* parts) const {
   BlockList list = history_geometry_[static_cast<size_t>(h)];
   list.blocks = parts;

@@ -25,6 +25,8 @@ class CacheMemory {
 
   const CacheLayout& layout() const { return layout_; }
   int64_t bytes() const;
+  // Gives the memory of all blocks and slots back to the system until it is written to again; what it held is lost.
+  void give_back();
 
   // Blocks that a snapshot takes; 0: the layout has no windows of this kind.
   static int64_t snapshot_blocks(const CacheLayout& layout, SnapshotKind kind);

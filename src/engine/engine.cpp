@@ -1,181 +1,24 @@
-#include "engine/engine.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <thread>
 #include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
 #include "base/out_of_memory.h"
-#include "engine/blocking_queue.h"
-#include "engine/engine_setup.h"
 #include "engine/model_tokens.h"
 #include "engine/request_check.h"
-#include "engine/request_ledger.h"
 #include "engine/sampling_row.h"
-#include "engine/step_executor.h"
-#include "engine/tiered_prefixes.h"
-#include "grammar/grammar_compiler.h"
+#include "engine/threaded_engine.h"
 
 namespace deepinfer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Room for prefixes on their way to the tier below, at least: those of a few long prompts.
 constexpr int64_t kLeastTierQueueBytes = int64_t{64} << 20;
 
-struct Submission {
-  Request request;
-  std::unique_ptr<RunningSequence> sequence;
-  RequestCallback on_update;
-  Time at{0};
-  AnswerMarks marks;
-  // A request with a grammar becomes a sequence when the grammar has been compiled.
-  EngineRequest wanted;
-  GrammarTicket grammar;
-};
-
-// One plan on its way to the executor and back.
-struct StepSlot {
-  StepPlan plan;
-  std::vector<std::unique_ptr<RunningSequence>> additions;  // before the plan
-  std::vector<RequestId> removals;                          // before the plan: in none that follows
-  StepOutcome outcome;
-  StepTimes times;
-};
-
-class ThreadedEngine final : public Engine {
- public:
-  explicit ThreadedEngine(EngineSetup setup)
-      : setup_(std::move(setup)),
-        executor_(*setup_.model, *setup_.ops, *setup_.memory,
-                  DraftPlanner(setup_.options.draft_schedule, setup_.step_cost), setup_.options.max_sequences),
-        start_(Clock::now()) {
-    for (StepSlot& slot : slots_) free_slots_.push_back(&slot);
-    if (setup_.tier_store) open_tier();
-    output_thread_ = std::thread([this] { deliver(); });
-    executor_thread_ = std::thread([this] { execute(); });
-    planner_thread_ = std::thread([this] { plan(); });
-  }
-
-  ~ThreadedEngine() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
-    work_.notify_one();
-    planner_thread_.join();  // when nothing is alive any more
-    tier_.reset();           // writes what is on its way
-    plans_.close();
-    executor_thread_.join();
-    deliveries_.close();
-    output_thread_.join();
-  }
-
-  Result<RequestId> submit(EngineRequest request, RequestCallback on_update) override;
-
-  void cancel(RequestId id) override {
-    {
-      const std::lock_guard lock(mutex_);
-      inbox_.cancellations.push_back(id);
-    }
-    work_.notify_one();
-  }
-
-  void drain() override {
-    std::unique_lock lock(mutex_);
-    delivered_.wait(lock, [this] { return undelivered_ == 0; });
-  }
-
-  EngineStats stats() const override {
-    EngineStats stats;
-    {
-      const std::lock_guard lock(mutex_);
-      stats = stats_;
-    }
-    if (tier_) stats.tier = tier_->stats();
-    return stats;
-  }
-  const std::vector<MemoryPlanLine>& memory_plan() const override { return setup_.memory_plan; }
-  int32_t vocabulary() const override { return setup_.model->info().vocabulary; }
-  int32_t eos_token() const override { return setup_.model->info().eos_token; }
-  int64_t max_context() const override { return setup_.options.max_context; }
-  std::string_view backend_name() const override { return setup_.ops->name(); }
-
- private:
-  struct Inbox {
-    std::deque<Submission> submissions;
-    std::vector<RequestId> cancellations;
-    std::vector<StepSlot*> outcomes;
-    bool tier_answers = false;  // the tier has some
-    bool empty() const { return submissions.empty() && cancellations.empty() && outcomes.empty() && !tier_answers; }
-  };
-
-  Time now() const { return Clock::now() - start_; }
-  Result<RequestId> accept(EngineRequest request, RequestCallback on_update);
-  // Made when the first request needs it.
-  Result<GrammarCompiler*> grammar_compiler();
-
-  // One thread each.
-  void plan();
-  void execute();
-  void deliver();
-
-  // Of the planner.
-  bool wait_for_work(Inbox& inbox);  // whether the engine is closing
-  void take(Inbox& inbox, DeliveryBatch& batch);
-  void open_tier();
-  void take_from_tier(DeliveryBatch& batch);
-  // Hands a request to the scheduler, or lets it wait for the tier.
-  void schedule(Submission submission, DeliveryBatch& batch);
-  void submit_to_scheduler(Submission submission, DeliveryBatch& batch);
-  void cancel_known(RequestId id, DeliveryBatch& batch);
-  void take_compiled(DeliveryBatch& batch);
-  void forget_ended();
-  void tell_ends(const DeliveryBatch& batch);
-  bool start_step();
-
-  EngineSetup setup_;
-  StepExecutor executor_;
-  const Clock::time_point start_;
-  std::atomic<RequestId> next_id_{1};
-
-  mutable std::mutex mutex_;
-  std::condition_variable work_, delivered_;
-  Inbox inbox_;
-  bool closing_ = false;
-  int64_t undelivered_ = 0;  // accepted requests whose last update was not delivered
-  EngineStats stats_;
-
-  std::mutex grammar_mutex_;
-  std::unique_ptr<GrammarCompiler> grammar_compiler_;
-
-  // Planner only.
-  RequestLedger ledger_;
-  std::vector<Submission> compiling_;  // wait for their grammars
-  std::vector<Submission> asking_;     // wait for the tier
-  std::vector<TieredPrefixes::Ready> ready_;
-  std::vector<std::unique_ptr<RunningSequence>> additions_;  // not yet handed to the executor
-  std::vector<RequestId> removals_;
-  std::vector<StepSlot*> free_slots_;
-  std::vector<EndedRequest> ended_;
-  EngineStats counted_;
-
-  std::unique_ptr<TieredPrefixes> tier_;  // null: there is none
-
-  std::array<StepSlot, 2> slots_;  // plans in flight
-  BlockingQueue<StepSlot*> plans_;
-  BlockingQueue<DeliveryBatch> deliveries_;
-  std::thread output_thread_, executor_thread_, planner_thread_;
-};
+}  // namespace
 
 Result<RequestId> ThreadedEngine::submit(EngineRequest request, RequestCallback on_update) {
   return or_out_of_memory([&] { return fmt::format("a request of {} prompt tokens", request.prompt.size()); },
@@ -201,6 +44,7 @@ Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback 
   if (request.timeout.count() > 0) r.deadline = submission.at + request.timeout;
   r.salt = request.cache_salt;
   r.reuse_prefix = r.publish_prefix = setup_.options.prefix_cache && request.use_prefix_cache;
+  if (request.capture_routed_experts || request.capture_selected_indices) r.reuse_prefix = false;
   if (request.prompt_logprobs >= 0) r.logits_from = 0;
   submission.marks.rejection_sampled = tests_drafts(params, params.draft_tokens);
   // Where drafts are a part of the answer they must be those of a fresh start: with their whole context.
@@ -223,7 +67,7 @@ Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback 
     submission.grammar = compiler->compile(*request.grammar);
     submission.wanted = std::move(request);
   } else {
-    submission.sequence = std::make_unique<RunningSequence>(id, std::move(request), model.vocabulary, std::nullopt);
+    submission.sequence = std::make_unique<RunningSequence>(id, std::move(request), model, std::nullopt);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -247,7 +91,12 @@ void ThreadedEngine::plan() {
       for (const RequestId id : ledger_.unfinished()) cancel_known(id, batch);
     }
     forget_ended();
-    while (start_step()) {
+    end_overdue_held(batch);
+    if (closing || lifecycle_.plans()) {
+      while (start_step()) {
+      }
+    } else {
+      scheduler.end_overdue(now());
     }
     ended_.clear();
     scheduler.take_ended(ended_);
@@ -261,6 +110,7 @@ void ThreadedEngine::plan() {
       stats_ = counted_;
     }
     if (scheduler.idle()) scheduler.check_integrity();
+    make_change();
     if (closing && scheduler.idle() && compiling_.empty()) return;
   }
 }
@@ -273,6 +123,7 @@ bool ThreadedEngine::wait_for_work(Inbox& inbox) {
   Time deadline = setup_.scheduler->next_deadline();
   if (!compiling_.empty()) deadline = std::min(deadline, now() + kGrammarPoll);
   if (!asking_.empty()) deadline = std::min(deadline, tier_->next_deadline());
+  for (const Submission& held : held_) deadline = std::min(deadline, held.request.deadline);
   if (deadline == kNever) {
     work_.wait(lock, ready);
   } else {
@@ -286,10 +137,10 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
   Scheduler& scheduler = *setup_.scheduler;
   for (Submission& submission : inbox.submissions) {
     ledger_.add(submission.request.id, std::move(submission.on_update), submission.at, submission.marks);
-    if (submission.sequence) {
-      schedule(std::move(submission), batch);
+    if (lifecycle_.holds(submission.request.id)) {
+      held_.push_back(std::move(submission));
     } else {
-      compiling_.push_back(std::move(submission));
+      start(std::move(submission), batch);
     }
   }
   for (const RequestId id : inbox.cancellations) cancel_known(id, batch);
@@ -311,7 +162,15 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
   }
 }
 
-void ThreadedEngine::open_tier() {
+void ThreadedEngine::start(Submission submission, DeliveryBatch& batch) {
+  if (submission.sequence) {
+    schedule(std::move(submission), batch);
+  } else {
+    compiling_.push_back(std::move(submission));
+  }
+}
+
+void ThreadedEngine::start_tier(std::unique_ptr<KvStore> store) {
   TieredPrefixes::Options options;
   options.patience = setup_.options.kv_tier_patience;
   options.most_queued_bytes = std::max(kLeastTierQueueBytes, setup_.options.cache_bytes / 4);
@@ -322,8 +181,9 @@ void ThreadedEngine::open_tier() {
     }
     work_.notify_one();
   };
-  tier_ = std::make_unique<TieredPrefixes>(*setup_.scheduler, *setup_.memory, std::move(setup_.tier_store),
-                                           *setup_.rule, options, wake);
+  const std::lock_guard lock(tier_mutex_);
+  tier_ = std::make_unique<TieredPrefixes>(*setup_.scheduler, *setup_.memory, std::move(store), *setup_.rule, options,
+                                           wake);
 }
 
 void ThreadedEngine::take_from_tier(DeliveryBatch& batch) {
@@ -360,7 +220,7 @@ void ThreadedEngine::submit_to_scheduler(Submission submission, DeliveryBatch& b
 
 void ThreadedEngine::cancel_known(RequestId id, DeliveryBatch& batch) {
   const auto is_it = [&](const Submission& submission) { return submission.request.id == id; };
-  if (std::erase_if(compiling_, is_it) + std::erase_if(asking_, is_it) == 0) {
+  if (std::erase_if(held_, is_it) + std::erase_if(compiling_, is_it) + std::erase_if(asking_, is_it) == 0) {
     setup_.scheduler->cancel(id);
     return;
   }
@@ -384,8 +244,8 @@ void ThreadedEngine::take_compiled(DeliveryBatch& batch) {
                                       submission.wanted.params.stop_tokens);
       };
       if (auto made = matcher(); made.ok()) {
-        submission.sequence =
-            std::make_unique<RunningSequence>(id, std::move(submission.wanted), vocabulary(), std::move(made).value());
+        submission.sequence = std::make_unique<RunningSequence>(id, std::move(submission.wanted), setup_.model->info(),
+                                                                std::move(made).value());
         schedule(std::move(submission), batch);
       } else {
         ledger_.end_unplanned(id, EndReason::kError, made.status().with_context("grammar"), now(), batch);
@@ -467,13 +327,18 @@ void ThreadedEngine::deliver() {
                           .subspan(static_cast<size_t>(item.first_token), static_cast<size_t>(item.tokens));
       update.prompt_logprobs = item.prompt_logprobs;
       update.end = item.end.get();
+      update.drafted = item.drafted;
+      update.weights_version = item.weights_version;
+      update.choices = item.choices.get();
       (*item.on_update)(update);
       if (item.end) ++ends;
     }
     for (const auto& observer : setup_.options.observers)
       observer->delivered(static_cast<int64_t>(batch.items.size()), start, now());
+    const bool ends_change = batch.ends_change;
     batch = {};  // callbacks go before drain() returns
-    if (ends == 0) continue;
+    if (ends_change) lifecycle_.delivered();
+    if (ends == 0 && !ends_change) continue;
     {
       const std::lock_guard lock(mutex_);
       undelivered_ -= ends;
@@ -481,8 +346,6 @@ void ThreadedEngine::deliver() {
     delivered_.notify_all();
   }
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, std::unique_ptr<Ops> ops) {
   return or_out_of_memory([&] { return fmt::format("an engine of the model in {}", options.model.string()); },

@@ -24,7 +24,9 @@
 #include "engine/tiers/file_io.h"
 #include "engine/tiers/kv_store.h"
 #include "engine/tiers/prefix_tier.h"
+#include "engine/token_choices.h"
 #include "grammar/grammar_spec.h"
+#include "models/choice_sink.h"
 #include "ops/ops.h"
 #include "scheduling/request.h"
 #include "scheduling/scheduler.h"
@@ -81,6 +83,10 @@ struct EngineRequest {
   bool use_prefix_cache = true;
   PrefixReplay prefix_replay = PrefixReplay::kExact;
   int64_t replay_tokens = kDefaultReplayTokens;  // kBounded only; at least the model's window and drafts
+  // Which experts, and which cached rows, each token chose: with the updates.  All tokens of such a request are
+  // computed for it; none of its prompt comes from the prefix cache.
+  bool capture_routed_experts = false;
+  bool capture_selected_indices = false;
 };
 
 // How a request ended.
@@ -98,6 +104,7 @@ struct RequestSummary {
   Time queued{0};       // submission to first plan
   Time first_token{0};  // submission to first token; 0: there was none
   Time total{0};
+  int64_t weights_version = 0;  // of the weights that its last step ran with
 };
 
 struct RequestUpdate {
@@ -106,9 +113,37 @@ struct RequestUpdate {
   // Of the prompt's tokens 1, 2, ..., with the first update, where they were asked for.
   std::span<const GeneratedToken> prompt_logprobs;
   const RequestSummary* end = nullptr;  // not null exactly once, with the last update
+  // An update with tokens is of one step: the draft tokens that it verified, and the weights that it ran with.
+  int64_t drafted = 0;
+  int64_t weights_version = 0;
+  // Of the tokens computed since the last update, where asked for: of all tokens but the newest one of this update.
+  const TokenChoices* choices = nullptr;
 };
 // Called on the output thread; must not throw and should not block: the other requests' updates wait behind it.
 using RequestCallback = std::function<void(const RequestUpdate&)>;
+
+// What becomes of the requests that are there when an engine pauses, sleeps or gets other weights.  Later ones wait.
+enum class PauseMode : uint8_t {
+  kDrain,  // they go on until they end
+  kKeep,   // they stop between two steps and go on afterwards
+};
+
+enum class EngineState : uint8_t {
+  kRunning,
+  kPaused,  // requests are accepted and wait
+  kAsleep,  // paused, and the memory of the cache has been given back
+};
+
+std::string_view to_string(EngineState state);
+
+struct WeightUpdate {
+  std::filesystem::path folder;  // config.json and safetensors
+  PauseMode mode = PauseMode::kDrain;
+  // With kKeep: requests under way go on with the records that the old weights made of their tokens, which costs no
+  // time; false: all of it is computed again.  Of such a request nothing is promised: its answer is neither that of the
+  // old weights nor that of the new ones, and a preemption may change it.
+  bool keep_records = false;
+};
 
 struct EngineStats {
   SchedulerStats scheduler;
@@ -117,6 +152,8 @@ struct EngineStats {
   Time executing{0};  // in steps
   Time planning{0};   // by the planner thread
   PrefixTierStats tier;
+  EngineState state = EngineState::kRunning;
+  int64_t weights_version = 0;
 };
 
 // One line of the memory plan.
@@ -137,14 +174,38 @@ class Engine {
   virtual Result<RequestId> submit(EngineRequest request, RequestCallback on_update) = 0;
   // Takes effect within one step; the request's last update says kCancelled unless it ended before.  Thread-safe.
   virtual void cancel(RequestId id) = 0;
-  // Waits until every accepted request has ended and its last update was delivered.
-  virtual void drain() = 0;
+  // Waits until every accepted request has ended and its last update was delivered.  False, with requests left, when
+  // the engine is paused or asleep, or comes to be: nothing ends until somebody calls resume() or wake_up().
+  virtual bool drain() = 0;
+
+  // The following wait until no step runs and all updates up to then have been delivered.  Callable from every thread
+  // but those of the engine (callbacks, observers), which would wait for themselves; one at a time.  kInvalidArgument
+  // for these mistakes and for a wrong order, kCancelled when the engine closes meanwhile.
+  //
+  // Answers have the bits that they would have without them (but for other weights).  Time goes on: requests end with
+  // kDeadline while the engine is paused, and can be cancelled.
+  virtual Status pause(PauseMode mode) = 0;
+  virtual Status resume() = 0;  // a paused engine
+  // Pauses, forgets all cached prefixes and gives the memory of the cache back to the system.  Requests that were kept
+  // are computed again from their first token after wake_up(), which goes back to running or paused, as it was.
+  virtual Status sleep(PauseMode mode) = 0;
+  virtual Status wake_up() = 0;
+  // Goes over to the weights of another folder, whose configuration, tokenizer and tensors (names, dtypes, shapes) must
+  // be those of the loaded ones; else the error names the first that differs, and the old weights go on.  The engine
+  // stops meanwhile as in pause(mode) and is afterwards what it was before.  All prefixes are forgotten; in the tier
+  // below, records are known by their weights.  The files are mapped: they must not be written to afterwards.
+  virtual Status update_weights(const WeightUpdate& update) = 0;
+
+  // What the destructor begins with, for engines with more than one owner: cancels what runs, refuses new requests and
+  // ends the waits of the calls above.  Does not wait.
+  virtual void begin_close() = 0;
 
   virtual EngineStats stats() const = 0;
   virtual const std::vector<MemoryPlanLine>& memory_plan() const = 0;
   virtual int32_t vocabulary() const = 0;
   virtual int32_t eos_token() const = 0;
   virtual int64_t max_context() const = 0;
+  virtual ChoiceCounts choice_counts() const = 0;  // of a token in TokenChoices
   virtual std::string_view backend_name() const = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "base/topology.h"
@@ -91,28 +92,11 @@ StepCost step_cost(EngineSetup& setup) {
   return cost;
 }
 
-// Everything that the bytes of cached records depend on, but for the tokens.
-Result<std::string> cache_identity(const EngineSetup& setup) {
-  std::string identity = fmt::format("deepinfer kv cache, format 1\nbackend: {}\n", setup.ops->name());
-  DI_ASSIGN_OR_RETURN(const std::string program, program_identity());
-  DI_ASSIGN_OR_RETURN(const std::string model, model_identity(setup.options.model));
-  const CacheLayout& layout = setup.model->cache_layout();
-  identity += program + model + fmt::format("block: {} tokens\n", layout.tokens_per_block);
-  for (const CacheGroupSpec& group : layout.groups)
-    identity += fmt::format("group: {}, {}, {} layers, {} bytes, {} tokens a record, window {}, {}\n", group.name,
-                            to_string(group.retention), group.layers.size(), group.record_bytes,
-                            group.tokens_per_record, group.window, group.early ? "early" : "not early");
-  return identity;
-}
-
-Result<std::unique_ptr<KvStore>> open_tier_store(const EngineSetup& setup) {
-  const EngineOptions& o = setup.options;
-  if (o.kv_disk_folder.empty() && !o.kv_store) return std::unique_ptr<KvStore>();
-  DI_ASSIGN_OR_RETURN(const std::string identity, cache_identity(setup));
-  if (o.kv_store) return o.kv_store(identity);
-  auto store = DiskKvStore::open({o.kv_disk_folder, o.kv_disk_bytes, identity, o.kv_disk_io});
-  if (!store.ok()) return store.status().with_context("kv_disk_folder");
-  return std::unique_ptr<KvStore>(std::move(store).value());
+// Empty: the folder has none.
+Result<std::string> tokenizer_checksum(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder / "tokenizer.json", error)) return std::string();
+  return checksum_of_file(folder / "tokenizer.json");
 }
 
 }  // namespace
@@ -164,7 +148,11 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   config.prompt_logit_rows = kPromptLogitRows;
   config.decode_latency = options.decode_latency;
   DI_ASSIGN_OR_RETURN(setup.scheduler, Scheduler::create(config, *setup.rule));
-  DI_ASSIGN_OR_RETURN(setup.tier_store, open_tier_store(setup));
+  DI_ASSIGN_OR_RETURN(setup.tokenizer_checksum, tokenizer_checksum(options.model));
+  if (wants_tier(options)) {
+    DI_ASSIGN_OR_RETURN(setup.cache_identity, cache_identity(setup, options.model));
+    DI_ASSIGN_OR_RETURN(setup.tier_store, open_tier_store(options, setup.cache_identity));
+  }
 
   setup.memory_plan = {
       {"cache blocks", cache.blocks * layout.bytes_per_block(),
@@ -174,6 +162,37 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
        fmt::format("{} sequences, {} bytes each", cache.state_slots, layout.bytes_per_sequence())},
   };
   return setup;
+}
+
+bool wants_tier(const EngineOptions& options) {
+  return !options.kv_disk_folder.empty() || options.kv_store != nullptr;
+}
+
+Result<std::string> cache_identity(const EngineSetup& setup, const std::filesystem::path& folder) {
+  std::string identity = fmt::format("deepinfer kv cache, format 1\nbackend: {}\n", setup.ops->name());
+  DI_ASSIGN_OR_RETURN(const std::string program, program_identity());
+  DI_ASSIGN_OR_RETURN(const std::string model, model_identity(folder));
+  const CacheLayout& layout = setup.model->cache_layout();
+  identity += program + model + fmt::format("block: {} tokens\n", layout.tokens_per_block);
+  for (const CacheGroupSpec& group : layout.groups)
+    identity += fmt::format("group: {}, {}, {} layers, {} bytes, {} tokens a record, window {}, {}\n", group.name,
+                            to_string(group.retention), group.layers.size(), group.record_bytes,
+                            group.tokens_per_record, group.window, group.early ? "early" : "not early");
+  return identity;
+}
+
+Result<std::unique_ptr<KvStore>> open_tier_store(const EngineOptions& o, const std::string& identity) {
+  if (o.kv_store) return o.kv_store(identity);
+  auto store = DiskKvStore::open({o.kv_disk_folder, o.kv_disk_bytes, identity, o.kv_disk_io});
+  if (!store.ok()) return store.status().with_context("kv_disk_folder");
+  return std::unique_ptr<KvStore>(std::move(store).value());
+}
+
+Status check_same_tokenizer(const EngineSetup& setup, const std::filesystem::path& folder) {
+  DI_ASSIGN_OR_RETURN(const std::string checksum, tokenizer_checksum(folder));
+  if (checksum.empty() || checksum == setup.tokenizer_checksum) return {};
+  return invalid_argument(fmt::format("{}: another tokenizer than that of {}; allowed: the same, or none",
+                                      (folder / "tokenizer.json").string(), setup.options.model.string()));
 }
 
 }  // namespace deepinfer

@@ -59,6 +59,17 @@ Status check_rules(const EngineRequest& request, const ModelInfo& model) {
   // A choice's stream is 256 * choice, a 32-bit number.
   if (request.choice >= (1U << 24))
     return invalid_argument(fmt::format("choice is {}; allowed: 0 to {}", request.choice, (1U << 24) - 1));
+  // Of rows that leave early there is nothing to report.
+  if (request.prefix_replay == PrefixReplay::kBounded &&
+      (request.capture_routed_experts || request.capture_selected_indices))
+    return invalid_argument(
+        "capture_routed_experts or capture_selected_indices with bounded prefix_replay; allowed: with exact");
+  const int64_t reported = (request.capture_routed_experts ? model.choices.routers * model.choices.experts * 2 : 0) +
+                           (request.capture_selected_indices ? model.choices.indexers * model.choices.selected * 4 : 0);
+  if (const auto tokens = static_cast<int64_t>(request.prompt.size()); reported * tokens > kMostPromptChoiceBytes)
+    return invalid_argument(fmt::format(
+        "capture_selected_indices and capture_routed_experts: {} prompt tokens of {} bytes each; allowed: {} bytes",
+        tokens, reported, kMostPromptChoiceBytes));
   if (request.timeout.count() < 0)
     return invalid_argument(fmt::format("timeout is {} ms; allowed: 0 (none) or more", request.timeout.count()));
   return {};

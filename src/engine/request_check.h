@@ -15,6 +15,9 @@ namespace deepinfer {
 Status check_request(std::span<const int32_t> prompt, const GenerationParams& params, const ModelInfo& model,
                      int64_t max_context);
 
+// What a prompt's tokens chose is kept until the first token of the answer.
+inline constexpr int64_t kMostPromptChoiceBytes = int64_t{1} << 30;
+
 // The fields of EngineRequest beyond those.
 Status check_rules(const EngineRequest& request, const ModelInfo& model);
 

@@ -13,6 +13,7 @@ void RequestLedger::add(RequestId id, RequestCallback on_update, Time submitted,
   live.on_update = std::make_unique<RequestCallback>(std::move(on_update));
   live.submitted = submitted;
   live.summary.marks = marks;
+  live.summary.weights_version = weights_version_;
   live_.emplace(id, std::move(live));
 }
 
@@ -39,6 +40,7 @@ void RequestLedger::report(StepOutcome& outcome, Time now, DeliveryBatch& batch)
     if (found == live_.end() || !found->second.on_update) continue;  // ended before: its tokens are dropped
     Live& live = found->second;
     const StepOutcome::Detail& detail = outcome.details[i];
+    live.summary.weights_version = weights_version_;
     live.summary.drafted += detail.drafted;
     live.summary.accepted += detail.accepted;
     if (detail.decoded) ++live.summary.rounds;
@@ -51,6 +53,9 @@ void RequestLedger::report(StepOutcome& outcome, Time now, DeliveryBatch& batch)
     item.first_token = base + result.first_token;
     item.tokens = result.tokens;
     item.prompt_logprobs = std::move(outcome.details[i].prompt_logprobs);
+    item.choices = std::move(outcome.details[i].choices);
+    item.drafted = detail.drafted;
+    item.weights_version = weights_version_;
     batch.items.push_back(std::move(item));
   }
 }

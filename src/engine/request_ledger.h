@@ -19,16 +19,21 @@ struct DeliveryBatch {
     RequestCallback* on_update = nullptr;
     int64_t first_token = 0, tokens = 0;  // of `tokens`
     std::vector<GeneratedToken> prompt_logprobs;
+    int64_t drafted = 0, weights_version = 0;
+    std::unique_ptr<TokenChoices> choices;
     std::unique_ptr<RequestSummary> end;
     std::unique_ptr<RequestCallback> released;  // with the end: on_update itself
   };
   std::vector<Item> items;
   std::vector<GeneratedToken> tokens;
+  bool ends_change = false;  // the last of what came before a change of the engine's state was made
 };
 
 class RequestLedger {
  public:
   void add(RequestId id, RequestCallback on_update, Time submitted, const AnswerMarks& marks);
+  // Of the weights that the steps run with from now on.
+  void set_weights_version(int64_t version) { weights_version_ = version; }
 
   // Notes what a plan does: who starts, who leaves the executor.
   void planned(const StepPlan& plan, Time now);
@@ -59,6 +64,7 @@ class RequestLedger {
 
   std::unordered_map<RequestId, Live> live_;
   std::vector<RequestId> removals_;
+  int64_t weights_version_ = 0;
 };
 
 }  // namespace deepinfer

@@ -10,16 +10,34 @@
 
 namespace deepinfer {
 
-RunningSequence::RunningSequence(RequestId id, EngineRequest request, int32_t vocabulary,
+RunningSequence::RunningSequence(RequestId id, EngineRequest request, const ModelInfo& model,
                                  std::optional<GrammarMatcher> grammar)
     : id_(id),
       request_(std::move(request)),
-      sampling_(request_, request_.prompt, vocabulary, std::move(grammar)),
+      sampling_(request_, request_.prompt, model.vocabulary, std::move(grammar)),
       replay_from_(request_.prefix_replay == PrefixReplay::kBounded ? replay_from(request_) : 0),
       tokens_(std::move(request_.prompt)),
       prompt_tokens_(static_cast<int64_t>(tokens_.size())),
       known_(prompt_tokens_),
-      most_tokens_(prompt_tokens_ + request_.params.max_tokens) {}
+      most_tokens_(prompt_tokens_ + request_.params.max_tokens) {
+  if (request_.capture_routed_experts || request_.capture_selected_indices)
+    choices_.emplace(model.choices, request_.capture_routed_experts, request_.capture_selected_indices);
+}
+
+int64_t RunningSequence::complete_from() const {
+  if (wants_prompt_logprobs()) return 0;
+  return choices_ ? choices_->first() : known_ - 1;
+}
+
+void RunningSequence::record_choices() {
+  if (!choices_) return;
+  choices_->make_room(step_.position + step_.rows);
+  step_.choices = &*choices_;
+}
+
+std::unique_ptr<TokenChoices> RunningSequence::take_choices() {
+  return choices_ ? choices_->take(progress_.processed()) : nullptr;
+}
 
 int RunningSequence::most_drafts() const {
   return static_cast<int>(std::clamp<int64_t>(most_tokens_ - known_ - 1, 0, request_.params.draft_tokens));
@@ -42,7 +60,7 @@ void RunningSequence::admit(const Admission& admission, std::span<const BlockId>
 
 RowRule RunningSequence::row_rule() const {
   if (replay_from_ > 0) return {RowRule::Kind::kBoundedReplay, replay_from_};
-  return {RowRule::Kind::kExact, wants_prompt_logprobs() ? 0 : known_ - 1};
+  return {RowRule::Kind::kExact, complete_from()};
 }
 
 void RunningSequence::grow(std::span<const BlockId> blocks, CacheMemory& memory) {
@@ -78,6 +96,7 @@ StepSequence RunningSequence::prefill(const PrefillChunk& chunk) {
   step_.position = chunk.position;
   step_.rule = progress_.rule();
   step_.draft_context = request_.params.draft_tokens > 0;
+  record_choices();
   progress_.write(step_.rows, step_.draft_context);
   return step_;
 }
@@ -95,6 +114,7 @@ StepSequence RunningSequence::decode(std::span<const int32_t> drafts) {
   step_.position = known_ - 1;
   step_.rule = progress_.rule();
   step_.draft_context = request_.params.draft_tokens > 0;
+  record_choices();
   progress_.write(step_.rows, step_.draft_context);
   return step_;
 }

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "engine/cache_memory.h"
+#include "engine/choice_record.h"
 #include "engine/generator.h"
 #include "engine/request_sampling.h"
 #include "engine/sequence_progress.h"
@@ -27,7 +29,7 @@ inline int64_t replay_from(const EngineRequest& request) {
 class RunningSequence {
  public:
   // request.params is resolved: max_tokens at least 1, draft_tokens at least 0.  grammar: of request.grammar.
-  RunningSequence(RequestId id, EngineRequest request, int32_t vocabulary, std::optional<GrammarMatcher> grammar);
+  RunningSequence(RequestId id, EngineRequest request, const ModelInfo& model, std::optional<GrammarMatcher> grammar);
   RunningSequence(const RunningSequence&) = delete;  // its sampling refers to its request
   RunningSequence& operator=(const RunningSequence&) = delete;
 
@@ -79,8 +81,14 @@ class RunningSequence {
                std::vector<GeneratedToken>& out);
   // Of the prompt's tokens 1, 2, ...: once, when the prompt has been processed.
   std::vector<GeneratedToken> take_prompt_logprobs() { return std::move(prompt_logprobs_); }
+  // Of the tokens processed since the last call, after take(); null unless asked for.
+  std::unique_ptr<TokenChoices> take_choices();
 
  private:
+  // The first position whose row has to run through all layers.
+  int64_t complete_from() const;
+  // Gives the step's rows the record of their choices.
+  void record_choices();
   CacheView view() const { return {histories_, rings_}; }
   // Of an admission now.  A bounded prefix begins where it began at first, so that preemption changes nothing.
   RowRule row_rule() const;
@@ -102,6 +110,7 @@ class RunningSequence {
   int64_t most_tokens_;  // prompt and answer
   bool ended_ = false;
   std::vector<GeneratedToken> prompt_logprobs_;
+  std::optional<ChoiceRecord> choices_;  // where asked for
 
   int state_slot_ = -1;
   std::vector<std::vector<std::byte*>> parts_;  // of each history: the blocks' parts

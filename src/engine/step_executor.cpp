@@ -252,7 +252,10 @@ void StepExecutor::choose(StepOutcome& outcome) {
     if (decided.judged > 0) planner_.observe(result.request, decided.judged, decided.right);
     detail.failure = decided.failure;
     result.ended = decided.ended;
-    if (decided.tokens > 0) detail.prompt_logprobs = members_[i]->take_prompt_logprobs();
+    if (decided.tokens > 0) {
+      detail.prompt_logprobs = members_[i]->take_prompt_logprobs();
+      detail.choices = members_[i]->take_choices();
+    }
     result.exact_from = members_[i]->progress().written().exact_from;
     result.draft_context_from = members_[i]->progress().draft_context_from();
   }

@@ -30,6 +30,7 @@ struct StepOutcome {
     int64_t accepted = 0;                         // of them
     Status failure;                               // with EndReason::kError
     std::vector<GeneratedToken> prompt_logprobs;  // with the first token, where asked for
+    std::unique_ptr<TokenChoices> choices;        // with tokens, where asked for
   };
   std::vector<Detail> details;
 

@@ -32,7 +32,7 @@ class TextStream {
       engine_.cancel(update.id);
     }
     if (update.end == nullptr) {
-      if (taken > 0) on_update_({update.id, text_, update.tokens.first(taken), nullptr, update.prompt_logprobs});
+      if (taken > 0) tell(update, taken, nullptr);
       return;
     }
     if (stops_.found() == nullptr) {
@@ -42,10 +42,14 @@ class TextStream {
     TextSummary summary{*update.end, stops_.found_index()};
     summary.request.answer_tokens = delivered_;
     if (stops_.found() != nullptr) summary.request.reason = EndReason::kStop;
-    on_update_({update.id, text_, update.tokens.first(taken), &summary, update.prompt_logprobs});
+    tell(update, taken, &summary);
   }
 
  private:
+  void tell(const RequestUpdate& update, size_t taken, const TextSummary* end) {
+    on_update_({update.id, text_, update.tokens.first(taken), end, update.prompt_logprobs, update.drafted,
+                update.weights_version, update.choices});
+  }
   void take(const GeneratedToken& token) {
     const bool ends = std::find(stop_tokens_.begin(), stop_tokens_.end(), token.token) != stop_tokens_.end();
     if (!ends || include_stop_) stops_.feed(decoder_.push(token.token), text_);

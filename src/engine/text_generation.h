@@ -31,7 +31,11 @@ struct TextUpdate {
   std::string_view text;                   // whole characters; what may begin a stop string waits
   std::span<const GeneratedToken> tokens;  // up to the one that completed a stop string
   const TextSummary* end = nullptr;        // with the last update, which may have neither text nor tokens
-  std::span<const GeneratedToken> prompt_logprobs = {};  // as RequestUpdate's
+  // As RequestUpdate's.
+  std::span<const GeneratedToken> prompt_logprobs = {};
+  int64_t drafted = 0;
+  int64_t weights_version = 0;
+  const TokenChoices* choices = nullptr;  // also of tokens behind the one that completed a stop string
 };
 using TextCallback = std::function<void(const TextUpdate&)>;
 

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "models/cache_layout.h"
+#include "models/choice_sink.h"
 #include "ops/ops.h"
 #include "ops/sample.h"
 #include "tensor/matrix.h"
@@ -28,7 +29,8 @@ struct ModelInfo {
   int64_t max_context = 0;  // tokens, as the checkpoint says
   int32_t bos_token = 0;
   int32_t eos_token = 0;
-  int draft_tokens = 0;           // of a draft block; 0: the model has no draft
+  int draft_tokens = 0;  // of a draft block; 0: the model has no draft
+  ChoiceCounts choices;
   int64_t min_replay_tokens = 0;  // least number of last prompt tokens for kBoundedReplay; 0: not offered by this model
 };
 
@@ -62,8 +64,9 @@ struct StepSequence {
   int64_t rows = 0;                 // >= 1
   int64_t position = 0;             // of the first row = tokens processed before the step
   RowRule rule;
-  int64_t logits_from = 0;     // rows at positions >= this give logits; position + rows: none
-  bool draft_context = false;  // keep what draft() needs of these rows
+  int64_t logits_from = 0;        // rows at positions >= this give logits; position + rows: none
+  bool draft_context = false;     // keep what draft() needs of these rows
+  ChoiceSink* choices = nullptr;  // hears of the choices of rows in the layers that they reach; null: nobody does
 };
 
 // What draft() needs of a sequence.
@@ -92,6 +95,12 @@ struct WrittenRows {
   int64_t exact_from = 0;  // largest `from` of the kExact rules used
 };
 
+// Weights that a model can go over to; afterwards those that it had before.
+class PreparedWeights {
+ public:
+  virtual ~PreparedWeights() = default;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -108,6 +117,13 @@ class Model {
 
   // Whether a sequence may go on from `position` (<= written.processed) under `rule` with the bits of a fresh start.
   virtual bool resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const = 0;
+
+  // Opens the weights of another folder.  Its configuration and the names, dtypes and shapes of all its tensors must be
+  // those of the loaded ones; the error names the first that differs.  Called on any thread, also while steps run.
+  virtual Result<std::unique_ptr<PreparedWeights>> prepare_weights(const std::filesystem::path& folder) const = 0;
+  // Exchanges the model's weights for prepared ones of the same model.  No step runs meanwhile; cached records stay as
+  // the weights before made them.
+  virtual void exchange_weights(PreparedWeights& weights) = 0;
 
   // First position whose draft context steps under `rule` keep.
   virtual int64_t draft_context_start(const RowRule& rule) const = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "scheduling/preemption.h"
 #include "scheduling/step_scheduler.h"
 
@@ -37,15 +38,34 @@ bool StepScheduler::next_plan(Time now, StepPlan& plan) {
   rows.prefill = std::min(config_.step_rows - plan.decode_rows, budget_.prefill_rows(plan.decode_rows));
   if (!rows.memory_short) plan_admissions(plan, flight, rows);
   plan_prefills(plan, flight, rows);
+  // Results come for the chunks first: bring the rows into that order.
+  std::rotate(flight.rows.begin(), flight.rows.begin() + static_cast<std::ptrdiff_t>(plan.decodes.size()),
+              flight.rows.end());
+  return launch(plan, flight);
+}
+
+bool StepScheduler::launch(StepPlan& plan, Flight& flight) {
   if (plan.empty()) return false;
   plan.number = flight.number = ++plans_;
   flight.prefill_rows = plan.prefill_rows;
   flight.decode_rows = plan.decode_rows;
-  // Results come for the chunks first: bring the rows into that order.
-  std::rotate(flight.rows.begin(), flight.rows.begin() + static_cast<std::ptrdiff_t>(plan.decodes.size()),
-              flight.rows.end());
   flights_.launch();
   return true;
+}
+
+bool StepScheduler::vacate(StepPlan& plan) {
+  DI_CHECK(flights_.empty(), "no plan is in flight");
+  clear_cache();
+  plan.clear();
+  Flight& flight = flights_.next();
+  plan_departures(plan, flight);  // of what has ended
+  order_.assign(running_.prefilling().begin(), running_.prefilling().end());
+  order_.insert(order_.end(), running_.decoding().begin(), running_.decoding().end());
+  for (Sequence* sequence : order_) {
+    preempt(*sequence);
+    plan_departure(*sequence, plan, flight);
+  }
+  return launch(plan, flight);
 }
 
 void StepScheduler::plan_decodes(StepPlan& plan, Flight& flight, StepRows& rows) {

@@ -96,8 +96,15 @@ class Scheduler {
   // those count that were reported before its end.
   virtual void take_ended(std::vector<EndedRequest>& out) = 0;
 
-  // When next_plan() has to be called although nothing happened: the nearest deadline, or kNever.
+  // When next_plan() or end_overdue() has to be called although nothing happened: the nearest deadline, or kNever.
   virtual Time next_deadline() const = 0;
+  // Ends what is overdue, as next_plan() does.
+  virtual void end_overdue(Time now) = 0;
+
+  // While no plan is in flight: fills a plan after which no sequence holds a block or a state slot and nothing is
+  // cached. What runs waits again, as after a preemption, and leaves no snapshot.  False: nothing runs, there is no
+  // plan.
+  virtual bool vacate(StepPlan& plan) = 0;
 
   // Tiers below the block pool (docs/kv-tiers.md).
   // Who hears of prefixes that are written; null: nobody.  Outlives the scheduler.
@@ -113,6 +120,7 @@ class Scheduler {
 
   virtual SchedulerStats stats() const = 0;
   virtual bool idle() const = 0;  // nothing waiting, running or in flight
+  // Forgets all prefixes.  What runs keeps its blocks and publishes nothing.
   virtual void clear_cache() = 0;
   // Aborts unless all invariants of the cache and the request states hold.
   virtual void check_integrity() const = 0;

@@ -32,6 +32,8 @@ class StepScheduler final : public Scheduler {
   void advance(const StepResult& result) override;
   void take_ended(std::vector<EndedRequest>& out) override;
   Time next_deadline() const override;
+  void end_overdue(Time now) override;
+  bool vacate(StepPlan& plan) override;
   void set_tier_feed(CacheTierFeed* feed) override { tier_feed_ = feed; }
   int64_t cached_prefix(const Request& request) const override;
   bool adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info, FillBlocks fill) override;
@@ -49,7 +51,6 @@ class StepScheduler final : public Scheduler {
   };
 
   // Ends (scheduler.cpp).
-  void end_overdue(Time now);
   void queue(Sequence& sequence);
   void finish(Sequence& sequence, EndReason reason);
   void forget(Sequence& sequence);
@@ -66,6 +67,8 @@ class StepScheduler final : public Scheduler {
   void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
   void plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows);
   int64_t plan_chunk(Sequence& sequence, int64_t most, int64_t& logit_rows, StepPlan& plan, Flight& flight);
+  // Gives a plan that does something its number and sends it off; false for one that does nothing.
+  bool launch(StepPlan& plan, Flight& flight);
   // Adds the copy to `copies` and to the flight if the sequence publishes and there is room.
   bool plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan, std::vector<SnapshotCopy>& copies,
                  Flight& flight);

@@ -51,6 +51,11 @@ Result<Buffer> Buffer::allocate(uint64_t bytes) {
   return buffer;
 }
 
+void Buffer::discard() {
+  if (size_ >= kHugePage && madvise(data_, round_up(size_, kHugePage), MADV_DONTNEED) == 0) return;
+  if (size_ > 0) std::memset(data_, 0, size_);
+}
+
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 

@@ -23,6 +23,9 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
+  // Gives the memory back to the system as far as it can be; all bytes are zero afterwards.
+  void discard();
+
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }  // bytes

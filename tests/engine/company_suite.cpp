@@ -71,6 +71,53 @@ struct Asked {
   int64_t cancel_after = -1;  // tokens; -1: never
 };
 
+// Stops the engine between two steps and lets it go on, now or with a later call; the weights that it goes over to are
+// those that it has.
+class Rests {
+ public:
+  Rests(Engine& engine, Randomness& random) : engine_(engine), random_(random) {}
+
+  void some() {
+    if (paused_) {
+      if (random_.chance(50)) go_on();
+      return;
+    }
+    if (random_.chance(70)) return;
+    const PauseMode mode = random_.chance(80) ? PauseMode::kKeep : PauseMode::kDrain;
+    switch (random_.below(4)) {
+      case 0:
+        done(engine_.pause(mode));
+        paused_ = true;
+        break;
+      case 1:
+        done(engine_.sleep(mode));
+        done(engine_.wake_up());
+        break;
+      case 2:
+        done(engine_.update_weights({.folder = DEEPINFER_TEST_MODEL, .mode = mode}));
+        break;
+      default:
+        done(engine_.pause(mode));
+        paused_ = true;
+        done(engine_.sleep(PauseMode::kKeep));
+        done(engine_.update_weights({.folder = DEEPINFER_TEST_MODEL, .mode = PauseMode::kKeep}));
+        done(engine_.wake_up());
+        break;
+    }
+  }
+  void go_on() {
+    if (paused_) done(engine_.resume());
+    paused_ = false;
+  }
+
+ private:
+  static void done(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
+
+  Engine& engine_;
+  Randomness& random_;
+  bool paused_ = false;
+};
+
 // Generators for both kinds of prefix_replay.
 struct Solo {
   std::unique_ptr<Generator> exact, bounded;
@@ -105,6 +152,10 @@ void check_against_solo(EngineRun& run, Solo& solo, const std::vector<Asked>& as
       want.resize(seen.tokens.size());
     }
     EXPECT_EQ(end.answer_tokens, static_cast<int64_t>(seen.tokens.size())) << what;
+    if (a.request.capture_routed_experts || a.request.capture_selected_indices) {
+      const int64_t computed = static_cast<int64_t>(a.request.prompt.size() + seen.tokens.size()) - 1;
+      EXPECT_EQ(seen.choices.tokens, seen.tokens.empty() ? 0 : computed) << what;
+    }
     expect_same_tokens(seen.tokens, want, what + ", request " + std::to_string(a.id));
   }
 }
@@ -129,6 +180,7 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
     EngineRun run(c.backend, options);
 
     std::vector<Asked> asked;
+    Rests rests(run.engine(), random);
     for (int r = 0; r < c.requests; ++r) {
       Asked a;
       a.request.prompt = random_prompt(random);
@@ -137,6 +189,9 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
       a.request.cache_salt = static_cast<uint64_t>(random.below(2));
       a.request.use_prefix_cache = random.chance(90);
       if (random.chance(20)) a.request.prefix_replay = PrefixReplay::kBounded;
+      const bool exact = a.request.prefix_replay == PrefixReplay::kExact;
+      a.request.capture_routed_experts = exact && random.chance(15);
+      a.request.capture_selected_indices = exact && random.chance(15);
       if (random.chance(15)) a.cancel_after = random.below(10);
       const auto id = run.submit(a.request);
       ASSERT_TRUE(id.ok()) << id.status().message();
@@ -146,7 +201,9 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
       for (const Asked& b : asked) {
         if (b.cancel_after >= 0 && run.tokens_seen(b.id) >= b.cancel_after) run.engine().cancel(b.id);
       }
+      rests.some();
     }
+    rests.go_on();
     run.drain();
     check_against_solo(run, solo, asked, "schedule " + std::to_string(seed));
     if (HasFatalFailure()) return;

@@ -1,11 +1,17 @@
 #include "engine/engine_run.h"
 
-#include <gtest/gtest.h>
-
 namespace deepinfer {
+namespace {
+
+template <typename T>
+void append(std::vector<T>& all, const std::vector<T>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+}  // namespace
 
 EngineRun::EngineRun(const OpsBackend& backend, EngineOptions options) {
-  options.model = DEEPINFER_TEST_MODEL;
+  if (options.model.empty()) options.model = DEEPINFER_TEST_MODEL;
   auto engine = Engine::open(options, backend.make());
   DI_CHECK(engine.ok(), engine.status().message());
   engine_ = std::move(engine).value();
@@ -20,6 +26,13 @@ Result<RequestId> EngineRun::submit(EngineRequest request) {
     seen.tokens.insert(seen.tokens.end(), update.tokens.begin(), update.tokens.end());
     seen.prompt_logprobs.insert(seen.prompt_logprobs.end(), update.prompt_logprobs.begin(),
                                 update.prompt_logprobs.end());
+    seen.versions.insert(seen.versions.end(), update.tokens.size(), update.weights_version);
+    if (update.choices != nullptr) {
+      EXPECT_EQ(update.choices->first, seen.choices.tokens) << "each token's choices come once";
+      seen.choices.tokens += update.choices->tokens;
+      append(seen.choices.experts, update.choices->experts);
+      append(seen.choices.selected, update.choices->selected);
+    }
     if (update.end != nullptr) seen.ends.push_back(*update.end);
   });
   return id;
@@ -29,6 +42,12 @@ int64_t EngineRun::tokens_seen(RequestId id) const {
   const std::lock_guard lock(mutex_);
   const auto found = seen_.find(id);
   return found == seen_.end() ? 0 : static_cast<int64_t>(found->second.tokens.size());
+}
+
+bool EngineRun::ended(RequestId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = seen_.find(id);
+  return found != seen_.end() && !found->second.ends.empty();
 }
 
 void expect_same_tokens(const std::vector<GeneratedToken>& got, const std::vector<GeneratedToken>& want,

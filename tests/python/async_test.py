@@ -45,6 +45,30 @@ def test_many_at_once(engine, llm):
     assert together == [[o.token_id for o in answer] for answer in llm.generate(prompts, params)]
 
 
+def test_several_answers(engine, llm):
+    params = SamplingParams(n=3, max_tokens=20, ignore_eos=True, seq_seed=5)
+    long_prompt = "All work and no play makes Jack a dull boy. " * 40
+    for prompt in ("Once upon a time", long_prompt):
+        deltas = asyncio.run(collect(engine.generate(prompt, params)))
+        whole, = llm.generate(prompt, params)
+        for index in range(3):
+            own = [d for d in deltas if d.index == index]
+            assert [d.finished for d in own] == [False] * (len(own) - 1) + [True]
+            assert [t for d in own for t in d.token_ids] == [o.token_id for o in whole[index]]
+        assert len({d.request_id for d in deltas}) == 3
+    failed = asyncio.run(collect(engine.generate(prompt_token_ids=[], sampling_params=params)))
+    assert [(d.index, d.finish_reason) for d in failed] == [(i, "invalid_request") for i in range(3)]
+
+    async def first_pieces():
+        iterator = engine.generate("Once upon a time", SamplingParams(n=4, max_tokens=900, ignore_eos=True))
+        async for _ in iterator:
+            break
+        await iterator.aclose()
+
+    asyncio.run(first_pieces())
+    settled_stats(engine)
+
+
 def test_closing_the_iterator_cancels(engine):
     params = SamplingParams(max_tokens=1000, ignore_eos=True)
 
@@ -103,6 +127,4 @@ def test_wrong_calls(engine):
         AsyncLLM(MODEL, decode_sequence=False)
     with pytest.raises(ValueError, match="prompt"):
         asyncio.run(collect(engine.generate()))
-    with pytest.raises(ValueError, match="n is 2"):
-        asyncio.run(collect(engine.generate("a", SamplingParams(n=2))))
     assert deepinfer.__version__

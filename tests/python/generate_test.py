@@ -44,6 +44,9 @@ def test_one_output_for_each_token(llm):
     assert all(value <= 0 for value in answer[0].prompt_logprobs)
     assert all(o.prompt_logprobs == [] for o in answer[1:])
     assert sum(o.accept_tok for o in answer) == 6
+    for o in answer:
+        assert 0 <= o.accept_tok <= o.draft_tok <= 6 and (o.accept_tok > 0) == (o.draft_tok > 0)
+    assert answer[0].draft_tok == answer[0].accept_tok == 1  # the prompt's step has no drafts
 
 
 def test_request_ids_go_on(llm):

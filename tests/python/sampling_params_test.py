@@ -28,6 +28,8 @@ REFUSED = {
     "stop": ([[""], "", ["\ud800"]], [5, [5]]),
     "stop_token_ids": ([[-1]], [5, ["a"]]),
     "include_stop_str_in_output": ([], [1, None]),
+    "return_routed_experts": ([], [1, None]),
+    "return_selected_indices": ([], [1, None]),
     "min_tokens": ([-1], [1.5, None]),
     "min_p": ([-0.1, 1.1, NAN], ["0", None]),
     "presence_penalty": ([-2.1, 2.1, NAN], ["0", None]),

@@ -85,7 +85,7 @@ def test_an_engine_collected_on_its_own_output_thread():
         del engine, cycle
         ends = []
         for _ in range(200):
-            ends.append(submitted.take()[4])  # asks to be told again, too
+            ends.append(submitted.take()[-1])  # asks to be told again, too
             if any(ends):
                 break
             time.sleep(0.02)

@@ -65,6 +65,7 @@ class Simulation {
   void cancel(RequestId id);
   void disturb();
   bool plan();
+  void vacate();
   void check_plan(const StepPlan& plan);
   void answer();
   void take_ended();
@@ -213,6 +214,21 @@ bool Simulation::plan() {
   return true;
 }
 
+// Everything leaves the device, as when an engine sleeps or gets other weights; what waits may end meanwhile.
+void Simulation::vacate() {
+  if (scheduler_->vacate(plan_)) {
+    executor_->issue(plan_);
+    trace(plan_.number);
+    ++report_.vacated;
+    answer();
+  }
+  const SchedulerStats stats = scheduler_->stats();
+  DI_CHECK(stats.held_blocks == 0 && stats.running == 0 && stats.ending == 0, "who has left holds nothing");
+  if (chance(0.5)) now_ += Time(between(0, 100'000'000));
+  scheduler_->end_overdue(now_);
+  take_ended();
+}
+
 void Simulation::check_plan(const StepPlan& plan) {
   int64_t prefill_rows = 0, decode_rows = 0;
   for (const PrefillChunk& chunk : plan.prefills) {
@@ -329,6 +345,7 @@ SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
   int64_t idle_turns = 0;
   while (report_.steps < steps || !scheduler_->idle()) {
     if (report_.steps < steps) disturb();
+    if (executor_->in_flight() == 0 && chance(0.004)) vacate();
     while (executor_->in_flight() < config_.plans_in_flight && plan()) check();
     const bool stuck = executor_->in_flight() == 0 && !scheduler_->idle();
     DI_CHECK(!stuck, "while work exists there is a plan");
@@ -362,7 +379,7 @@ SimulationReport& SimulationReport::operator+=(const SimulationReport& other) {
         &SimulationReport::stopped, &SimulationReport::full_length, &SimulationReport::cancelled,
         &SimulationReport::overdue, &SimulationReport::failed, &SimulationReport::preemptions, &SimulationReport::hits,
         &SimulationReport::early_hits, &SimulationReport::saves, &SimulationReport::cached_tokens,
-        &SimulationReport::recomputed_tokens, &SimulationReport::snapshots_left_out})
+        &SimulationReport::recomputed_tokens, &SimulationReport::snapshots_left_out, &SimulationReport::vacated})
     this->*count += other.*count;
   return *this;
 }
@@ -370,9 +387,10 @@ SimulationReport& SimulationReport::operator+=(const SimulationReport& other) {
 std::string SimulationReport::to_string() const {
   return fmt::format(
       "{} steps, {} tokens; {} requests, {} refused; ended: {} stop, {} length, {} cancelled, {} overdue, {} errors; "
-      "{} preemptions, {} tokens recomputed; {} hits ({} early), {} tokens cached, {} snapshots, {} left out",
+      "{} preemptions, {} tokens recomputed; {} hits ({} early), {} tokens cached, {} snapshots, {} left out; "
+      "vacated {} times",
       steps, tokens, submitted, refused, stopped, full_length, cancelled, overdue, failed, preemptions,
-      recomputed_tokens, hits, early_hits, cached_tokens, saves, snapshots_left_out);
+      recomputed_tokens, hits, early_hits, cached_tokens, saves, snapshots_left_out, vacated);
 }
 
 SimulationReport simulate(uint64_t seed, int64_t steps, int64_t check_every) {

@@ -15,6 +15,7 @@ struct SimulationReport {
   int64_t stopped = 0, full_length = 0, cancelled = 0, overdue = 0, failed = 0;
   int64_t preemptions = 0, hits = 0, early_hits = 0, saves = 0, cached_tokens = 0, recomputed_tokens = 0;
   int64_t snapshots_left_out = 0;  // prompts whose last boundary got none, for want of room
+  int64_t vacated = 0;             // times that all running sequences had to leave
 
   SimulationReport& operator+=(const SimulationReport& other);
   std::string to_string() const;

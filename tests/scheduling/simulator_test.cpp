@@ -26,8 +26,9 @@ TEST(Simulator, RandomLoadAndFaultsBreakNothing) {
   std::cout << all.to_string() << "\n";
   // The runs had what they are meant to have.
   EXPECT_GE(all.steps, kRuns * kStepsOfARun * 95 / 100);
-  for (const int64_t count : {all.refused, all.stopped, all.full_length, all.cancelled, all.overdue, all.failed,
-                              all.preemptions, all.early_hits, all.snapshots_left_out, all.recomputed_tokens})
+  for (const int64_t count :
+       {all.refused, all.stopped, all.full_length, all.cancelled, all.overdue, all.failed, all.preemptions,
+        all.early_hits, all.snapshots_left_out, all.recomputed_tokens, all.vacated})
     EXPECT_GE(count, kRuns) << all.to_string();
   EXPECT_GE(all.hits, 10 * kRuns);
 }

@@ -4,7 +4,7 @@ from . import encoding
 from .async_llm import AsyncLLM
 from .engine_args import EngineArgs
 from .llm import LLM
-from .outputs import BatchError, ChatOutput, Delta, FailedOutput, RequestOutput, Score
+from .outputs import BatchError, ChatOutput, Delta, FailedOutput, RequestOutput, Score, TokenArray
 from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
 
@@ -21,6 +21,7 @@ __all__ = [
     "RequestOutput",
     "SamplingParams",
     "Score",
+    "TokenArray",
     "Tokenizer",
     "encoding",
 ]

@@ -2,72 +2,21 @@
 
 from __future__ import annotations
 
-import random
-import sys
-import threading
-import weakref
+import os
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
-from . import _core, encoding
+from . import encoding
 from .engine_args import EngineArgs
-from .environment import Environment
+from .open_engine import OpenEngine
 from .outputs import Answer, BatchError, ChatOutput, FailedOutput, RequestOutput, Score
 from .progress import Progress
-from .requests import AnswerBuilder, EngineFacts, Refusal, core_request, draw_seed
+from .requests import AnswerBuilder, Refusal, core_request
 from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
 
 POLL_SECONDS = 0.1  # between looks for Ctrl-C and for progress
 
 Conversation = Sequence[Mapping[str, Any]]
-
-
-class OpenEngine:
-    """An engine with its tokenizer, facts and request numbers; closed at exit at the latest."""
-
-    def __init__(self, args: EngineArgs) -> None:
-        environment = Environment()
-        self.args = args
-        options = args.core_options(environment)
-        self.core = _core.open_engine(options)
-        # Threads of the engine call into Python: it must be closed before the interpreter goes.
-        self._finalizer = weakref.finalize(self, self.core.close)
-        facts = self.core.facts
-        self.facts = EngineFacts(facts["vocabulary"], facts["eos_token"], facts["max_context"], args.batched_tokens,
-                                 environment.draft_tokens, environment.blacklist,
-                                 args.prefix_replay or environment.prefix_replay,
-                                 args.replay_tokens or environment.replay_tokens or 140)
-        for token in environment.blacklist:
-            if token >= self.facts.vocabulary:
-                self.close()
-                raise ValueError(f"DEEPINFER_DECODE_TOKEN_BLACKLIST holds token {token}; allowed: 0 to "
-                                 f"{self.facts.vocabulary - 1}")
-        self.tokenizer = Tokenizer(self.core.tokenizer, _core.locate_model(args.tokenizer or args.model))
-        self._seeds = random.Random(args.seed)
-        self._next_id = 0
-        self._lock = threading.Lock()
-        if args.max_model_len is None:
-            print(f"deepinfer: max_model_len is {self.facts.max_context} (the model's, or what a cache of "
-                  f"{options.cache_bytes} bytes holds if that is less); backend {facts['backend']}", file=sys.stderr)
-
-    def close(self) -> None:
-        self._finalizer()
-
-    @property
-    def closed(self) -> bool:
-        return not self._finalizer.alive
-
-    def next_id(self) -> str:
-        with self._lock:
-            number, self._next_id = self._next_id, self._next_id + 1
-        return str(number)
-
-    def seed(self, params: SamplingParams) -> int:
-        with self._lock:
-            return draw_seed(params, self._seeds)
-
-    def prompt_ids(self, prompt: str, allow_special: bool) -> list[int]:
-        return self.tokenizer.encode(prompt, allow_special=allow_special)
 
 
 class Pending:
@@ -192,6 +141,40 @@ class LLM:
         """Counters, gauges and histograms in Prometheus' text format."""
         return self._engine.core.metrics_text(self.args.served_model_name)
 
+    @property
+    def weights_version(self) -> int:
+        """How many times the weights have been updated."""
+        return self._engine.weights_version
+
+    @property
+    def state(self) -> str:
+        """"running", "paused", "asleep" or "closed"."""
+        return self._engine.core.state
+
+    def pause(self, mode: str = "drain") -> None:
+        """Waits until no step runs: with "drain" until the requests that are there have ended, with "keep" between two
+        steps; they go on after resume() with the same bits.  For programs whose other threads generate."""
+        self._engine.pause(mode)
+
+    def resume(self) -> None:
+        self._engine.core.resume()
+
+    def sleep(self, mode: str = "drain") -> None:
+        """Pauses and gives the memory of the cache back to the system.  Requests that were kept are computed again
+        after wake_up(), with the same bits; cached prefixes are forgotten."""
+        self._engine.sleep(mode)
+
+    def wake_up(self) -> None:
+        self._engine.core.wake_up()
+
+    def update_weights(self, folder: Union[str, "os.PathLike[str]"], mode: str = "drain", *,
+                       keep_records: bool = False) -> int:
+        """Goes over to the weights of a folder with the same configuration, tokenizer and tensors, and returns the new
+        weights_version; an error names the first difference, and the old weights go on.  With mode="keep" requests
+        under way go on with the new weights: what the old ones cached of them is computed again, or stays
+        (keep_records=True; then nothing is promised of their answers)."""
+        return self._engine.update_weights(folder, mode, keep_records)
+
     def generate(self, prompts: Union[str, Sequence[str], None] = None,
                  sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
                  prompt_token_ids: Optional[Sequence[Sequence[int]]] = None, use_tqdm: bool = True,
@@ -201,6 +184,7 @@ class LLM:
         each token.  With n > 1, a list of n such answers.  A FailedOutput stands where an answer failed."""
         if on_error not in ("return", "raise"):
             raise ValueError(f"on_error is {on_error!r}; allowed: 'return', 'raise'")
+        self._engine.check_running("generate")
         ids = self._all_ids(prompts, prompt_token_ids, allow_special)
         params = [p if p is not None else SamplingParams()
                   for p in per_prompt("sampling_params", sampling_params, len(ids))]
@@ -280,6 +264,7 @@ class LLM:
         sampling_params the request's own fields hold, up to the context's end."""
         if on_error not in ("return", "raise"):
             raise ValueError(f"on_error is {on_error!r}; allowed: 'return', 'raise'")
+        self._engine.check_running("chat")
         one = len(messages) == 0 or isinstance(messages[0], Mapping)
         conversations: list[Any] = [messages] if one else list(messages)
         wishes = per_prompt("sampling_params", sampling_params, len(conversations))
@@ -331,6 +316,7 @@ class LLM:
             if isinstance(output, str) else token_ids(output)
         if not output_ids:
             return Score([], [])
+        self._engine.check_running("score")
         params = (sampling_params or SamplingParams()).clone()
         params.golden_token_ids = output_ids
         params.max_tokens = len(output_ids)

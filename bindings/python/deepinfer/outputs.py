@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
@@ -21,6 +22,34 @@ FINISH_REASONS = (
     "invalid_request",
     "error",
 )
+
+
+@dataclass(frozen=True)
+class TokenArray:
+    """Integers of each of some tokens: an array of three dimensions, the first over the tokens.  numpy.asarray() takes it
+    without a copy; it can be pickled."""
+
+    data: bytes
+    shape: tuple[int, int, int]
+    format: str  # of struct: "H" uint16, "i" int32
+
+    def view(self) -> memoryview:
+        """Of the shape; of data that is not empty."""
+        return memoryview(self.data).cast(self.format, self.shape)
+
+    def tolist(self) -> list[list[list[int]]]:
+        return self.view().tolist() if self.data else [[[] for _ in range(self.shape[1])] for _ in range(self.shape[0])]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, place: tuple[int, int, int]) -> int:
+        return self.view()[place]
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        kind = ("<" if sys.byteorder == "little" else ">") + {"H": "u2", "i": "i4"}[self.format]
+        return {"version": 3, "shape": self.shape, "typestr": kind, "data": self.data}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +77,12 @@ class RequestOutput:
     # "rejection": the token depends on the drafts.  "bounded": an approximation, the prompt's end was seen only.
     speculative_sampling: str = "exact"
     prefix_replay: str = "exact"
+    # The weights that this token was drawn with: how many times they had been updated.
+    weights_version: int = 0
+    # On the last token, where asked for: what each token chose on its way through the network, of the prompt and the
+    # answer but for its last token, which was drawn and not computed.
+    routed_experts: Optional[TokenArray] = None  # uint16 [tokens, layers, experts], the best first
+    selected_indices: Optional[TokenArray] = None  # int32 [tokens, indexers, rows], ascending, then -1
 
 
 @dataclass(frozen=True)
@@ -101,6 +136,10 @@ class Delta:
     outputs: list[RequestOutput]
     finish_reason: str = ""
     error: str = ""
+    index: int = 0  # of the answer, with SamplingParams.n > 1
+    # With the last one, as RequestOutput's.
+    routed_experts: Optional[TokenArray] = None
+    selected_indices: Optional[TokenArray] = None
 
     @property
     def finished(self) -> bool:

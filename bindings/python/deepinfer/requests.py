@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import struct
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from . import _core
 from .encoding import EncodedRequest
-from .outputs import LOGPROB_FLOOR, FailedOutput, RequestOutput
+from .outputs import LOGPROB_FLOOR, FailedOutput, RequestOutput, TokenArray
 from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
 
@@ -29,6 +30,8 @@ class EngineFacts:
     blacklist: list[int] = field(default_factory=list)
     prefix_replay: str = "exact"
     replay_tokens: int = 140
+    routed_experts_shape: tuple[int, int] = (0, 0)  # of a token: layers, experts
+    selected_indices_shape: tuple[int, int] = (0, 0)  # indexers, rows
 
 
 class Refusal(Exception):
@@ -124,6 +127,8 @@ def core_request(ids: list[int], params: SamplingParams, facts: EngineFacts, tok
         request.add_logit_bias(token, bias)
     request.priority = params.priority
     request.cache_salt = salt_number(params.cache_salt)
+    request.capture_routed_experts = params.return_routed_experts
+    request.capture_selected_indices = params.return_selected_indices
     if params.timeout is not None:
         request.set_timeout(max(1, round(params.timeout * 1000)))
     request.rejection_sampling = params.speculative_sampling == "rejection"
@@ -146,6 +151,12 @@ def floor(logprob: float) -> float:
     return max(logprob, LOGPROB_FLOOR)
 
 
+def token_array(data: bytearray, tokens: int, shape: tuple[int, int], format: str) -> TokenArray:
+    """Of the first `tokens` tokens that data has."""
+    size = tokens * shape[0] * shape[1] * struct.calcsize(format)
+    return TokenArray(bytes(data[:size]), (tokens, *shape), format)
+
+
 class AnswerBuilder:
     """Turns the news of one request into RequestOutputs."""
 
@@ -164,20 +175,23 @@ class AnswerBuilder:
         self._constrained = constrained or params.so_args is not None
         self._prompt_logprobs: list[float] = []
         self._prompt_top: list[list[tuple[int, float]]] = []
+        self._experts = bytearray()
+        self._selected = bytearray()
 
     def add(self, news: tuple) -> tuple[str, list[RequestOutput]]:
         """The text and the outputs that are new.  The last token's output comes with the end of the answer."""
-        text, tokens, steps, prompt, end = news
+        text, tokens, steps, prompt, (experts, selected), end = news
         self.text += text
         self._prompt_logprobs += [floor(logprob) for _, logprob, _ in prompt]
         self._prompt_top += [top for _, _, top in prompt]
-        last_of_step: dict[int, int] = {}
-        place = -1
-        for size in steps:
-            place += size
-            last_of_step[place] = size
-        new = [self._output(token, last_of_step.get(i, 0), end is not None and i + 1 == len(tokens),
-                            end["reason"] if end else "") for i, token in enumerate(tokens)]
+        self._experts += experts
+        self._selected += selected
+        new: list[RequestOutput] = []
+        for size, drafted, version in steps:
+            for place in range(1, size + 1):
+                rows = (drafted + 1, size) if place == size else (0, 0)
+                last = end is not None and len(new) + 1 == len(tokens)
+                new.append(self._output(tokens[len(new)], rows, version, last, end["reason"] if end else ""))
         self.outputs += new
         if end is not None:
             self.end = end
@@ -185,7 +199,8 @@ class AnswerBuilder:
                 self._finish_last(end)
         return text, new
 
-    def _output(self, token: tuple, step: int, last: bool, reason: str) -> RequestOutput:
+    def _output(self, token: tuple, rows: tuple[int, int], version: int, last: bool, reason: str) -> RequestOutput:
+        """rows: of the step, verified and accepted, with its last token."""
         token_id, logprob, top = token
         self.token_ids.append(token_id)
         first = len(self.token_ids) == 1
@@ -202,10 +217,23 @@ class AnswerBuilder:
             num_output_tokens=len(self.token_ids),
             prompt_logprobs=self._prompt_logprobs if first else [],
             prompt_top_logprobs=self._prompt_top if first else [],
-            accept_tok=step,
+            draft_tok=rows[0],
+            accept_tok=rows[1],
+            weights_version=version,
             speculative_sampling=self._params.speculative_sampling,
             prefix_replay=self._prefix_replay(),
+            **(self.choices() if last else {}),
         )
+
+    def choices(self) -> dict[str, TokenArray]:
+        """routed_experts and selected_indices, as far as asked for, of the tokens that were computed so far."""
+        tokens = self._prompt_len + len(self.token_ids) - 1 if self.token_ids else 0
+        arrays: dict[str, TokenArray] = {}
+        if self._params.return_routed_experts:
+            arrays["routed_experts"] = token_array(self._experts, tokens, self._facts.routed_experts_shape, "H")
+        if self._params.return_selected_indices:
+            arrays["selected_indices"] = token_array(self._selected, tokens, self._facts.selected_indices_shape, "i")
+        return arrays
 
     def _prefix_replay(self) -> str:
         bounded = (self._params.prefix_replay or self._facts.prefix_replay) == "bounded"
@@ -214,7 +242,7 @@ class AnswerBuilder:
     def _finish_last(self, end: dict[str, Any]) -> None:
         last = self.outputs[-1]
         fields = {name: getattr(last, name) for name in RequestOutput.__dataclass_fields__}
-        fields.update(finish_reason=end["reason"], finished=True)
+        fields.update(finish_reason=end["reason"], finished=True, **self.choices())
         self.outputs[-1] = RequestOutput(**fields)
 
     def failure(self) -> Optional[FailedOutput]:

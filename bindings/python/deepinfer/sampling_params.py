@@ -117,6 +117,8 @@ class SamplingParams:
         "cache_salt": None,
         "speculative_sampling": "exact",
         "prefix_replay": None,
+        "return_routed_experts": False,
+        "return_selected_indices": False,
     }
 
     temperature: float
@@ -150,6 +152,8 @@ class SamplingParams:
     cache_salt: Optional[Union[str, int]]
     speculative_sampling: str
     prefix_replay: Optional[str]
+    return_routed_experts: bool
+    return_selected_indices: bool
 
     def __init__(
         self,
@@ -185,6 +189,8 @@ class SamplingParams:
         cache_salt: Union[str, int, None] = None,
         speculative_sampling: str = "exact",
         prefix_replay: Optional[str] = None,
+        return_routed_experts: bool = False,
+        return_selected_indices: bool = False,
     ) -> None:
         given = locals()
         for field in self._FIELDS:
@@ -354,3 +360,9 @@ class SamplingParams:
         if v not in (None, "exact", "bounded"):
             raise _fail("prefix_replay", v, "'exact', 'bounded', or None: the engine's")
         return v
+
+    def _check_return_routed_experts(self, v: Any) -> bool:
+        return _boolean("return_routed_experts", v)
+
+    def _check_return_selected_indices(self, v: Any) -> bool:
+        return _boolean("return_selected_indices", v)

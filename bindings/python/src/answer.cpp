@@ -10,7 +10,13 @@ void PendingAnswer::update(const TextUpdate& update) {
     std::lock_guard lock(mutex_);
     news_.text += update.text;
     news_.tokens.insert(news_.tokens.end(), update.tokens.begin(), update.tokens.end());
-    if (!update.tokens.empty()) news_.steps.push_back(static_cast<int32_t>(update.tokens.size()));
+    if (!update.tokens.empty())
+      news_.steps.push_back({static_cast<int64_t>(update.tokens.size()), update.drafted, update.weights_version});
+    if (update.choices != nullptr) {
+      const TokenChoices& more = *update.choices;
+      news_.choices.experts.insert(news_.choices.experts.end(), more.experts.begin(), more.experts.end());
+      news_.choices.selected.insert(news_.choices.selected.end(), more.selected.begin(), more.selected.end());
+    }
     news_.prompt_logprobs.insert(news_.prompt_logprobs.end(), update.prompt_logprobs.begin(),
                                  update.prompt_logprobs.end());
     if (update.end != nullptr) {

@@ -28,7 +28,13 @@ struct AnswerOutcome {
 struct AnswerNews {
   std::string text;
   std::vector<GeneratedToken> tokens;
-  std::vector<int32_t> steps;  // tokens delivered together; their sum is tokens.size()
+  struct Step {
+    int64_t tokens = 0;  // delivered together; all steps have tokens.size()
+    int64_t drafted = 0;
+    int64_t weights_version = 0;
+  };
+  std::vector<Step> steps;
+  TokenChoices choices;  // where asked for
   std::vector<GeneratedToken> prompt_logprobs;
   std::optional<AnswerOutcome> end;
 };

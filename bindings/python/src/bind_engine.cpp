@@ -119,6 +119,23 @@ nb::dict python_end(const AnswerOutcome& end) {
   return out;
 }
 
+// Tokens of a step, draft tokens that it verified, version of the weights that it ran with.
+nb::list python_steps(const std::vector<AnswerNews::Step>& steps) {
+  nb::list list;
+  for (const AnswerNews::Step& step : steps)
+    list.append(nb::make_tuple(step.tokens, step.drafted, step.weights_version));
+  return list;
+}
+
+template <typename T>
+nb::bytes python_bytes(const std::vector<T>& values) {
+  return nb::bytes(values.data(), values.size() * sizeof(T));
+}
+
+PauseMode pause_mode(bool keep) {
+  return keep ? PauseMode::kKeep : PauseMode::kDrain;
+}
+
 nb::dict python_stats(const PythonEngine& engine) {
   EngineStats s;
   if (!engine.look([&](const Engine& open) { s = open.stats(); })) throw nb::value_error("the engine is closed");
@@ -138,6 +155,7 @@ nb::dict python_stats(const PythonEngine& engine) {
   out["accepted"] = s.accepted;
   out["executing_seconds"] = seconds(s.executing);
   out["planning_seconds"] = seconds(s.planning);
+  out["weights_version"] = s.weights_version;
   return out;
 }
 
@@ -219,6 +237,8 @@ void bind_request(nb::module_& module) {
           [](TextRequest& r, bool v) {
             r.request.params.speculative_sampling = v ? SpeculativeSampling::kRejection : SpeculativeSampling::kExact;
           })
+      .DI_REQUEST_FIELD("capture_routed_experts", capture_routed_experts)
+      .DI_REQUEST_FIELD("capture_selected_indices", capture_selected_indices)
       .DI_PARAMS_FIELD("temperature", temperature)
       .DI_PARAMS_FIELD("top_p", top_p)
       .DI_PARAMS_FIELD("min_p", min_p)
@@ -261,7 +281,8 @@ void bind_answer(nb::module_& module) {
                 std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout)));
           },
           "timeout"_a, nb::call_guard<nb::gil_scoped_release>())
-      // (text, [(id, logprob, [(id, logprob), ...]), ...], tokens of each step, prompt's tokens, how it ended or None)
+      // (text, [(id, logprob, [(id, logprob), ...]), ...], [(tokens, drafted, weights' version) of each step], prompt's
+      // tokens, (experts as uint16, selected rows as int32), how it ended or None)
       .def("take",
            [](SubmittedRequest& self) {
              AnswerNews news;
@@ -270,8 +291,9 @@ void bind_answer(nb::module_& module) {
                news = self.answer->take();
              }
              nb::object end = news.end ? nb::object(python_end(*news.end)) : nb::none();
-             return nb::make_tuple(news.text, python_tokens(news.tokens), news.steps,
-                                   python_tokens(news.prompt_logprobs), end);
+             return nb::make_tuple(
+                 news.text, python_tokens(news.tokens), python_steps(news.steps), python_tokens(news.prompt_logprobs),
+                 nb::make_tuple(python_bytes(news.choices.experts), python_bytes(news.choices.selected)), end);
            })
       .def(
           "cancel", [](SubmittedRequest& self) { self.engine->cancel(*self.answer); },
@@ -301,6 +323,29 @@ void bind_engine(nb::module_& module) {
             return submitted;
           },
           "request"_a, "choices"_a = 1, "on_news"_a = nb::none())
+      .def(
+          "pause", [](PythonEngine& self, bool keep) { raise_if_error(self.pause(pause_mode(keep))); }, "keep"_a,
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "resume", [](PythonEngine& self) { raise_if_error(self.resume()); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "sleep", [](PythonEngine& self, bool keep) { raise_if_error(self.sleep(pause_mode(keep))); }, "keep"_a,
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "wake_up", [](PythonEngine& self) { raise_if_error(self.wake_up()); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "update_weights",
+          [](PythonEngine& self, const std::string& folder, bool keep, bool keep_records) {
+            raise_if_error(self.update_weights({folder, pause_mode(keep), keep_records}));
+          },
+          "folder"_a, "keep"_a, "keep_records"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("state",
+                   [](const PythonEngine& self) {
+                     std::string state = "closed";
+                     self.look([&](const Engine& engine) { state = to_string(engine.stats().state); });
+                     return state;
+                   })
       .def("close", &PythonEngine::close, nb::call_guard<nb::gil_scoped_release>())
       .def("stats", &python_stats)
       .def("metrics_text", &PythonEngine::metrics_text, "model"_a)
@@ -321,6 +366,9 @@ void bind_engine(nb::module_& module) {
                        facts["eos_token"] = engine.eos_token();
                        facts["max_context"] = engine.max_context();
                        facts["backend"] = std::string(engine.backend_name());
+                       const ChoiceCounts counts = engine.choice_counts();
+                       facts["routed_experts_shape"] = nb::make_tuple(counts.routers, counts.experts);
+                       facts["selected_indices_shape"] = nb::make_tuple(counts.indexers, counts.selected);
                      });
                      return facts;
                    })

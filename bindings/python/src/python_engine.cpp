@@ -100,7 +100,8 @@ Result<std::unique_ptr<PythonEngine>> PythonEngine::open(const PythonEngineOptio
   if (options.stats_interval > 0)
     engine.observers.push_back(
         std::make_shared<StatsLine>(options.stats_interval, engine.step_rows, engine.max_sequences, print_line));
-  DI_ASSIGN_OR_RETURN(opened->engine_, Engine::open(engine, std::move(ops)));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> made, Engine::open(engine, std::move(ops)));
+  opened->engine_ = std::move(made);
   return opened;
 }
 
@@ -134,12 +135,44 @@ void PythonEngine::cancel(PendingAnswer& answer) {
   if (id >= 0 && engine_ != nullptr) engine_->cancel(static_cast<RequestId>(id));
 }
 
+Result<std::shared_ptr<Engine>> PythonEngine::open_engine() const {
+  std::shared_lock lock(mutex_);
+  if (engine_ == nullptr) return Status(StatusCode::kCancelled, "the engine is closed");
+  return engine_;
+}
+
+Status PythonEngine::pause(PauseMode mode) {
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, open_engine());
+  return engine->pause(mode);
+}
+
+Status PythonEngine::resume() {
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, open_engine());
+  return engine->resume();
+}
+
+Status PythonEngine::sleep(PauseMode mode) {
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, open_engine());
+  return engine->sleep(mode);
+}
+
+Status PythonEngine::wake_up() {
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, open_engine());
+  return engine->wake_up();
+}
+
+Status PythonEngine::update_weights(const WeightUpdate& update) {
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, open_engine());
+  return engine->update_weights(update);
+}
+
 void PythonEngine::close() {
-  std::unique_ptr<Engine> closing;
+  std::shared_ptr<Engine> closing;
   {
     std::unique_lock lock(mutex_);
     closing = std::move(engine_);
   }
+  if (closing != nullptr) closing->begin_close();
   if (closing != nullptr && python_calls_of_output_thread > 0)
     std::thread([closing = std::move(closing), vocabulary = tokenizer_]() mutable { closing.reset(); }).detach();
 }

@@ -41,6 +41,13 @@ class PythonEngine {
   // thread calls.  A second call does nothing.
   void close();
 
+  // Engine's calls of these names, which wait without a lock: close() ends the waits.
+  Status pause(PauseMode mode);
+  Status resume();
+  Status sleep(PauseMode mode);
+  Status wake_up();
+  Status update_weights(const WeightUpdate& update);
+
   // For Prometheus; also after close().
   std::string metrics_text(const std::string& model) const { return prometheus_text(*metrics_, model); }
   std::shared_ptr<const Tokenizer> tokenizer() const { return tokenizer_; }
@@ -54,8 +61,11 @@ class PythonEngine {
   }
 
  private:
+  // The engine, or what callers are told after close().
+  Result<std::shared_ptr<Engine>> open_engine() const;
+
   mutable std::shared_mutex mutex_;
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<EngineMetrics> metrics_;
 };

@@ -59,14 +59,6 @@ std::string digest(const XXH3_state_t& state) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-Result<std::string> hash_of_file(const fs::path& path) {
-  const OpenFile file(path);
-  XXH3_state_t state;
-  XXH3_128bits_reset(&state);
-  if (file.get() < 0 || !hash_part(file.get(), 0, UINT64_MAX / 2, state)) return failure(path);
-  return digest(state);
-}
-
 Result<std::string> evidence(const fs::path& path) {
   const OpenFile file(path);
   struct stat status {};
@@ -87,12 +79,20 @@ Result<std::string> evidence(const fs::path& path) {
 
 }  // namespace
 
+Result<std::string> checksum_of_file(const fs::path& path) {
+  const OpenFile file(path);
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  if (file.get() < 0 || !hash_part(file.get(), 0, UINT64_MAX / 2, state)) return failure(path);
+  return digest(state);
+}
+
 Result<std::string> model_identity(const fs::path& folder) {
   std::string identity;
   for (const char* name : {"config.json", "tokenizer.json", "engram_token_map.json", "model.safetensors.index.json"}) {
     std::error_code error;
     if (!fs::exists(folder / name, error)) continue;
-    DI_ASSIGN_OR_RETURN(const std::string hash, hash_of_file(folder / name));
+    DI_ASSIGN_OR_RETURN(const std::string hash, checksum_of_file(folder / name));
     identity += fmt::format("{}: {}\n", name, hash);
   }
   std::vector<fs::path> shards;
@@ -117,7 +117,7 @@ Result<std::string> program_identity() {
   const fs::path own = "/proc/self/exe";
   const fs::path named(info.dli_fname);
   const bool library = named.is_absolute() && named.string().find(".so") != std::string::npos;
-  DI_ASSIGN_OR_RETURN(const std::string hash, hash_of_file(library ? named : own));
+  DI_ASSIGN_OR_RETURN(const std::string hash, checksum_of_file(library ? named : own));
   return fmt::format("program: {}\n", hash);
 }
 

@@ -17,6 +17,9 @@ Result<std::string> model_identity(const std::filesystem::path& folder);
 // Of the program: a checksum of the file that this code was loaded from.  Another build may round differently.
 Result<std::string> program_identity();
 
+// A checksum of all bytes of a file.
+Result<std::string> checksum_of_file(const std::filesystem::path& path);
+
 inline constexpr int kEvidencePieces = 256;
 
 }  // namespace deepinfer

@@ -77,6 +77,7 @@ void Forward::choose_rows(int layer) {
     op.candidates = active(a_.step.candidates);
   }
   ops_.index_topk(op);
+  if (tells_choices_) tell_selected(layer, op.selected);
   if (probe != nullptr)
     probe->after_selection(layer, op.selected, spec.makes_candidates ? op.candidates : MatrixView<int32_t>());
 }

@@ -227,7 +227,8 @@ Result<Config> read_config(std::string_view json, std::string_view source) {
   simdjson::dom::object object;
   if (document.get(object) != simdjson::SUCCESS) return corrupt_file(fmt::format("{}: not a JSON object", source));
 
-  ConfigFields root(object, "");
+  Config c;
+  ConfigFields root(object, "", c.values);
   std::string_view type;
   if (object.at_key("model_type").get(type) != simdjson::SUCCESS)
     return corrupt_file(fmt::format("{}: model_type is missing or not a string; allowed: \"{}\"", source, kModelType));
@@ -235,14 +236,13 @@ Result<Config> read_config(std::string_view json, std::string_view source) {
     return unsupported(
         fmt::format("{}: model_type is \"{}\"; this build runs: \"{}\"", source, type.substr(0, 80), kModelType));
 
-  Config c;
   read_root(root, c);
   read_vision(root, c.vision);
   // A flat file has the text model's keys at its root; its own model_type is the one checked above.
   const bool nested = root.has("text_config");
   std::optional<ConfigFields> text;
   if (nested) text = root.object("text_config");
-  if (!nested) text.emplace(object, "");
+  if (!nested) text.emplace(object, "", c.values);
   if (text && root.status().ok()) {
     ConfigFields& t = *text;
     c.vocab_size = t.integer("vocab_size", 2, kMaxVocabulary);

@@ -28,6 +28,12 @@ struct VisionConfig {
   std::optional<double> max_wh_ratio;
 };
 
+// A key that was read, or its default, as text.
+struct ConfigValue {
+  std::string key;
+  std::string value;
+};
+
 // Field names are the keys of text_config.
 struct Config {
   int64_t vocab_size = 0;
@@ -88,6 +94,8 @@ struct Config {
   int32_t pad_token_id = 0;
   int32_t image_token_id = 0;
   VisionConfig vision;
+
+  std::vector<ConfigValue> values;  // all of the above in the order of reading: what two configurations are compared by
 
   // Layers and draft stages together; stage k is layer num_hidden_layers + k.
   int total_layers() const { return num_hidden_layers + num_nextn_predict_layers; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 namespace deepinfer::deepseek_v41 {
 namespace {
@@ -22,6 +23,11 @@ std::string range(int64_t low, int64_t high) {
 
 std::string ConfigFields::name(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+// A flat file has the keys of text_config at its root.
+void ConfigFields::keep(std::string_view key, std::string value) {
+  values_->push_back({path_ == "text_config" ? std::string(key) : name(key), std::move(value)});
 }
 
 void ConfigFields::fail(std::string_view key, std::string_view value, std::string_view allowed) {
@@ -51,11 +57,14 @@ int64_t ConfigFields::integer(std::string_view key, int64_t low, int64_t high) {
     fail(key, shown(*element), range(low, high));
     return low;
   }
+  keep(key, std::to_string(value));
   return value;
 }
 
 int64_t ConfigFields::integer_or(std::string_view key, int64_t low, int64_t high, int64_t otherwise) {
-  return has(key) ? integer(key, low, high) : otherwise;
+  if (has(key)) return integer(key, low, high);
+  keep(key, std::to_string(otherwise));
+  return otherwise;
 }
 
 double ConfigFields::number(std::string_view key, double low, double high) {
@@ -67,6 +76,7 @@ double ConfigFields::number(std::string_view key, double low, double high) {
     fail(key, shown(*element), allowed);
     return low;
   }
+  keep(key, fmt::format("{}", value));
   return value;
 }
 
@@ -89,6 +99,7 @@ std::vector<int64_t> ConfigFields::integers(std::string_view key, int64_t low, i
     }
     values.push_back(value);
   }
+  keep(key, fmt::format("[{}]", fmt::join(values.begin(), values.end(), ", ")));
   return values;
 }
 
@@ -124,7 +135,7 @@ std::optional<ConfigFields> ConfigFields::object(std::string_view key) {
     fail(key, shown(*element), "an object");
     return std::nullopt;
   }
-  return ConfigFields(nested, name(key));
+  return ConfigFields(nested, name(key), *values_);
 }
 
 }  // namespace deepinfer::deepseek_v41

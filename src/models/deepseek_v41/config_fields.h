@@ -12,13 +12,15 @@
 #include <vector>
 
 #include "base/status.h"
+#include "models/deepseek_v41/config.h"
 
 namespace deepinfer::deepseek_v41 {
 
 class ConfigFields {
  public:
-  // path is the object's place in the file, "" for the root.
-  ConfigFields(simdjson::dom::object object, std::string_view path) : object_(object), path_(path) {}
+  // path is the object's place in the file, "" for the root.  What is read is appended to values.
+  ConfigFields(simdjson::dom::object object, std::string_view path, std::vector<ConfigValue>& values)
+      : object_(object), path_(path), values_(&values) {}
 
   const Status& status() const { return status_; }
   void fail(std::string_view key, std::string_view value, std::string_view allowed);
@@ -45,9 +47,11 @@ class ConfigFields {
  private:
   std::optional<simdjson::dom::element> find(std::string_view key, std::string_view allowed);
   std::string name(std::string_view key) const;
+  void keep(std::string_view key, std::string value);
 
   simdjson::dom::object object_;
   std::string path_;
+  std::vector<ConfigValue>* values_;
   Status status_;
 };
 

@@ -36,23 +36,6 @@ Result<EngramTokenMap> load_token_map(const Config& config, const ModelOptions& 
   return map;
 }
 
-// Tables far larger than memory are read by single rows: read-ahead would only evict other pages.
-void expect_single_rows(const Config& config, const Checkpoint& checkpoint) {
-  constexpr uint64_t kLargeTable = uint64_t{64} << 20;
-  for (const int layer : config.engram_layer_ids) {
-    for (const char* name : {"weight", "scale"}) {
-      const std::string full = fmt::format("layers.{}.engram.embed.{}", layer, name);
-      auto index = checkpoint.index_of(full);
-      if (!index) index = checkpoint.index_of("model." + full);
-      if (!index) continue;
-      const Safetensors& shard = checkpoint.shard_of(*index);
-      const TensorInfo& info = checkpoint.info(*index);
-      if (info.end - info.begin >= kLargeTable)
-        shard.file().expect_random(shard.header().data_start + info.begin, info.end - info.begin);
-    }
-  }
-}
-
 }  // namespace
 
 DeepseekV41::DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack)
@@ -66,6 +49,10 @@ DeepseekV41::DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint,
   info_.bos_token = config_.bos_token_id;
   info_.eos_token = config_.eos_token_id;
   info_.draft_tokens = config_.dspark_block_size;
+  info_.choices = {.routers = table_.layer_count,
+                   .experts = config_.num_experts_per_tok,
+                   .indexers = table_.indexers_before(table_.layer_count),
+                   .selected = config_.index_topk};
   info_.min_replay_tokens = min_replay_tokens(config_, table_);
 }
 
@@ -86,6 +73,7 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
   DI_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(options.folder.string()));
   std::unique_ptr<DeepseekV41> model(
       new DeepseekV41(std::move(config), std::move(table).value(), std::move(checkpoint), limits.ring_slack));
+  model->allow_extra_tensors_ = options.allow_extra_tensors;
   DI_ASSIGN_OR_RETURN(model->weights_,
                       bind_weights(model->config_, model->table_, model->checkpoint_, options.allow_extra_tensors));
   if (!model->config_.engram_layer_ids.empty()) {

@@ -25,6 +25,9 @@ class DeepseekV41 final : public Model {
   DraftResult draft(std::span<const DraftSequence> sequences) override { return forward_->draft(sequences); }
   bool resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const override;
   int64_t draft_context_start(const RowRule& rule) const override;
+  // weight_exchange.cpp
+  Result<std::unique_ptr<PreparedWeights>> prepare_weights(const std::filesystem::path& folder) const override;
+  void exchange_weights(PreparedWeights& weights) override;
 
   const Config& config() const { return config_; }
   const LayerTable& layer_table() const { return table_; }
@@ -41,6 +44,7 @@ class DeepseekV41 final : public Model {
   LayerTable table_;
   CacheGroups groups_;
   EngramHash hash_;
+  bool allow_extra_tensors_ = false;
   Checkpoint checkpoint_;
   Weights weights_;
   std::unique_ptr<Forward> forward_;

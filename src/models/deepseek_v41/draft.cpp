@@ -44,6 +44,7 @@ DraftResult Forward::draft(std::span<const DraftSequence> sequences) {
   DI_CHECK(static_cast<int64_t>(sequences.size()) <= limits_.sequences, "a step stays within its limits");
   drafting_ = sequences;
   step_ = {};
+  tells_choices_ = false;
   const auto count = static_cast<int64_t>(sequences.size());
   if (count > 0) {
     draft_block(sequences);

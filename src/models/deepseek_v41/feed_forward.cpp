@@ -22,6 +22,7 @@ void Forward::feed_forward(int layer) {
   ops_.hyper_connection_collapse({streams, first_rows(a_.site.site_pre), f.input_norm, c_.rms_norm_eps, x});
   ops_.hyper_connection_mix({streams, w.feed_forward_mix, active(a_.step.pre), post, comb});
   ops_.route({x, f.gate, f.bias, f.bias_image, nullptr, top_k, c_.routed_scaling_factor, expert, weight});
+  if (tells_choices_) tell_routed(layer, expert);
   ops_.quantize_activation({x, quantized});
   ops_.mixture_of_experts(
       {quantized, expert, weight, f.experts.data(), static_cast<int>(f.experts.size()), f.shared, c_.swiglu_limit, y});

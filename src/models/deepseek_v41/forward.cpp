@@ -34,6 +34,7 @@ Forward::Forward(const ForwardParts& parts, const StepLimits& limits, Activation
 MatrixView<float> Forward::run(std::span<const StepSequence> step) {
   step_ = step;
   drafting_ = {};
+  tells_choices_ = std::any_of(step.begin(), step.end(), [](const StepSequence& s) { return s.choices != nullptr; });
   rows_.clear();
   for (const StepSequence& s : step) {
     DI_CHECK(s.rows >= 1 && static_cast<int64_t>(s.tokens.size()) >= s.rows, "a step has the tokens of its rows");

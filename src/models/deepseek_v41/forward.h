@@ -92,6 +92,12 @@ class Forward {
   // feed_forward.cpp
   void feed_forward(int layer);
 
+  // choices.cpp: to the sequences' sinks, of the rows under way
+  void tell_routed(int layer, const MatrixView<int32_t>& expert);
+  void tell_selected(int layer, const MatrixView<int32_t>& selected);
+  template <typename Tell>
+  void tell_choices(const MatrixView<int32_t>& chosen, Tell tell);
+
   // draft.cpp
   void store_draft_context();
   void draft_block(std::span<const DraftSequence> sequences);
@@ -111,6 +117,7 @@ class Forward {
   // The step under way.
   std::span<const StepSequence> step_;
   std::span<const DraftSequence> drafting_;  // instead of step_ in draft()
+  bool tells_choices_ = false;               // some sequence has a sink
   ActiveRows rows_;
   std::vector<RowSpan> record_spans_;  // window records of the layer under way, one a sequence
   // Argument lists of operations, one entry a sequence that has rows; kept for their memory.

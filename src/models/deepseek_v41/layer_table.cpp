@@ -50,6 +50,11 @@ std::vector<int> LayerTable::kv_sources(int ratio) const {
   return ids;
 }
 
+int LayerTable::indexers_before(int layer) const {
+  return static_cast<int>(
+      std::count_if(layers.begin(), layers.begin() + layer, [](const LayerSpec& spec) { return spec.owns_index(); }));
+}
+
 Result<LayerTable> make_layer_table(const Config& c) {
   DI_RETURN_IF_ERROR(check_sources(c, "kv_source_layer_ids", c.kv_source_layer_ids));
   DI_RETURN_IF_ERROR(check_sources(c, "index_source_layer_ids", c.index_source_layer_ids));

@@ -44,6 +44,8 @@ struct LayerTable {
   const LayerSpec& operator[](int layer) const { return layers[static_cast<size_t>(layer)]; }
   // Layers with owns_kv() and this ratio, ascending.
   std::vector<int> kv_sources(int ratio) const;
+  // How many layers below `layer` choose rows (owns_index()): the number of `layer` among them.
+  int indexers_before(int layer) const;
 };
 
 // Errors: source lists that contradict the ratios (the message names key, layer and rule).

@@ -105,4 +105,20 @@ Result<Weights> bind_weights(const Config& c, const LayerTable& table, const Che
   return std::move(bound.weights);
 }
 
+void expect_single_rows(const Config& config, const Checkpoint& checkpoint) {
+  constexpr uint64_t kLargeTable = uint64_t{64} << 20;
+  for (const int layer : config.engram_layer_ids) {
+    for (const char* name : {"weight", "scale"}) {
+      const std::string full = fmt::format("layers.{}.engram.embed.{}", layer, name);
+      auto index = checkpoint.index_of(full);
+      if (!index) index = checkpoint.index_of("model." + full);
+      if (!index) continue;
+      const Safetensors& shard = checkpoint.shard_of(*index);
+      const TensorInfo& info = checkpoint.info(*index);
+      if (info.end - info.begin >= kLargeTable)
+        shard.file().expect_random(shard.header().data_start + info.begin, info.end - info.begin);
+    }
+  }
+}
+
 }  // namespace deepinfer::deepseek_v41

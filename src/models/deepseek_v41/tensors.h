@@ -48,4 +48,8 @@ TensorAudit audit_tensors(const Config& config, const LayerTable& table, const C
 Result<Weights> bind_weights(const Config& config, const LayerTable& table, const Checkpoint& checkpoint,
                              bool allow_extra);
 
+// Engram tables far larger than memory are read by single rows: no read-ahead for these, it would only evict other
+// pages.
+void expect_single_rows(const Config& config, const Checkpoint& checkpoint);
+
 }  // namespace deepinfer::deepseek_v41
