@@ -49,6 +49,10 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
   add_number<double>(command, "--cache-memory", options.cache_memory, {.lowest = 0, .lowest_excluded = true},
                      "GB for cached records (default: 1.07)")
       ->group(kGroup);
+  add_number<double>(command, "--kv-host-memory", options.kv_host_memory, {.lowest = 0, .lowest_excluded = true},
+                     "GB of host memory for prefixes that the cache has evicted and for preempted requests (default: "
+                     "none); never changes an answer")
+      ->group(kGroup);
   command.add_flag("--no-prefix-cache", options.no_prefix_cache, "prompts share nothing with earlier ones")
       ->group(kGroup);
   add_number<int64_t>(command, "--max-context", options.max_context, {.lowest = 1},
@@ -106,6 +110,7 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
   engine.max_sequences = options.sequences();
   engine.step_rows = options.step_rows.value_or(engine.step_rows);
   if (options.cache_memory) engine.cache_bytes = static_cast<int64_t>(*options.cache_memory * 1e9);
+  if (options.kv_host_memory) engine.kv_host_bytes = static_cast<int64_t>(*options.kv_host_memory * 1e9);
   engine.prefix_cache = !options.no_prefix_cache;
   engine.draft_schedule = options.draft_schedule;
   loaded.metrics = std::make_shared<EngineMetrics>();

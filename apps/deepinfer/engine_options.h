@@ -25,7 +25,8 @@ struct EngineCommandOptions {
   std::optional<std::string> model;
   std::optional<int32_t> threads;
   std::optional<int32_t> max_sequences;
-  std::optional<double> cache_memory;  // GB
+  std::optional<double> cache_memory;    // GB
+  std::optional<double> kv_host_memory;  // GB
   std::optional<int64_t> max_context;
   std::optional<int64_t> step_rows;
   std::optional<int32_t> draft_tokens;

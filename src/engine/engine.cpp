@@ -122,7 +122,7 @@ bool ThreadedEngine::wait_for_work(Inbox& inbox) {
   constexpr Time kGrammarPoll = std::chrono::milliseconds(1);
   Time deadline = setup_.scheduler->next_deadline();
   if (!compiling_.empty()) deadline = std::min(deadline, now() + kGrammarPoll);
-  if (!asking_.empty()) deadline = std::min(deadline, tier_->next_deadline());
+  if (tier_) deadline = std::min(deadline, tier_->next_deadline());
   for (const Submission& held : held_) deadline = std::min(deadline, held.request.deadline);
   if (deadline == kNever) {
     work_.wait(lock, ready);
@@ -151,6 +151,7 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
     scheduler.advance(outcome.result);
     ++counted_.steps;
     counted_.executing += outcome.result.duration;
+    if (tier_) tier_->step_done(slot->plan.prefill_rows, slot->plan.decode_rows, outcome.result.duration);
     for (const StepOutcome::Detail& detail : outcome.details) {
       counted_.drafted += detail.drafted;
       counted_.accepted += detail.accepted;
@@ -193,7 +194,10 @@ void ThreadedEngine::take_from_tier(DeliveryBatch& batch) {
   for (const TieredPrefixes::Ready& ready : ready_) {
     const auto asking = std::find_if(asking_.begin(), asking_.end(),
                                      [&](const Submission& s) { return s.request.id == ready.request; });
-    DI_CHECK(asking != asking_.end(), "who waits for the tier is known");
+    if (asking == asking_.end()) {  // preempted
+      setup_.scheduler->tier_answered(ready.request, ready.to);
+      continue;
+    }
     Submission submission = std::move(*asking);
     asking_.erase(asking);
     ledger_.brought(ready.request, ready.from, ready.to);

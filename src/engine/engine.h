@@ -50,6 +50,9 @@ struct EngineOptions {
   int64_t kv_disk_bytes = int64_t{10} << 30;  // of all models and builds in the folder; at least kLeastKvDiskBytes
   KvDiskIo kv_disk_io = KvDiskIo::kAuto;      // kUring: an error where io_uring is not permitted
   std::chrono::milliseconds kv_tier_patience{2000};  // a request waits no longer for the tier, and then computes
+  // Prefixes kept in host memory below the pool, above the folder where there is one: what was evicted, and what
+  // preempted requests have lost.  0: none; else a snapshot and a block at least.
+  int64_t kv_host_bytes = 0;
   // In place of a folder: makes the tier's store for records of an identity (tier_identity.h).
   std::function<Result<std::unique_ptr<KvStore>>(const std::string& identity)> kv_store;
   std::vector<std::shared_ptr<EngineObserver>> observers;  // called on the engine's threads
@@ -98,6 +101,7 @@ struct RequestSummary {
   int64_t cached_tokens = 0;          // of the prompt, taken from the prefix cache
   int64_t tier_tokens = 0;            // of these, brought into it from the tier below for this request
   int64_t recomputed_tokens = 0;      // after preemptions
+  int64_t swapped_tokens = 0;         // after preemptions brought back from the tier below instead
   int64_t rounds = 0;                 // decode steps
   int64_t drafted = 0, accepted = 0;  // draft tokens verified, and delivered
   AnswerMarks marks;

@@ -10,7 +10,10 @@
 #include "base/topology.h"
 #include "engine/model_tokens.h"
 #include "engine/speculation/cost_measurement.h"
+#include "engine/tiered_prefixes.h"
 #include "engine/tiers/disk_kv_store.h"
+#include "engine/tiers/layered_kv_store.h"
+#include "engine/tiers/memory_kv_store.h"
 #include "engine/tiers/tier_identity.h"
 #include "models/open_model.h"
 
@@ -40,6 +43,8 @@ Status check_options(const EngineOptions& o) {
     return invalid_argument("kv_disk_folder and kv_store are given; allowed: one of them");
   if ((!o.kv_disk_folder.empty() || o.kv_store) && !o.prefix_cache)
     return invalid_argument("kv_disk_folder needs prefix_cache");
+  DI_RETURN_IF_ERROR(range("kv_host_bytes", o.kv_host_bytes, 0, kMost));
+  if (o.kv_host_bytes > 0 && !o.prefix_cache) return invalid_argument("kv_host_bytes needs prefix_cache");
   if (o.early_snapshot_interval % 128 != 0)
     return invalid_argument(
         fmt::format("early_snapshot_interval is {}; allowed: multiples of 128", o.early_snapshot_interval));
@@ -99,6 +104,14 @@ Result<std::string> tokenizer_checksum(const std::filesystem::path& folder) {
   return checksum_of_file(folder / "tokenizer.json");
 }
 
+// A host tier that cannot hold a snapshot and a block would never serve.
+Status check_host_tier(int64_t bytes, const CacheLayout& layout) {
+  const int64_t least = TieredPrefixes::record_bytes(layout);
+  if (bytes == 0 || bytes >= least) return {};
+  return invalid_argument(
+      fmt::format("kv_host_bytes is {}; allowed: 0, or {} and more (a snapshot and a block)", bytes, least));
+}
+
 }  // namespace
 
 bool ModelSnapshotRule::usable(const SnapshotInfo& snapshot, int64_t logits_from) const {
@@ -135,6 +148,7 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
                     (options.max_context / layout.tokens_per_block + 1) * layout.bytes_per_block()));
   if (options.max_context == 0) setup.options.max_context = std::min(model_context, held);
 
+  DI_RETURN_IF_ERROR(check_host_tier(options.kv_host_bytes, layout));
   DI_ASSIGN_OR_RETURN(CacheMemory memory, CacheMemory::create(layout, cache.blocks, cache.state_slots));
   setup.memory = std::make_unique<CacheMemory>(std::move(memory));
   setup.step_cost = step_cost(setup);
@@ -161,11 +175,13 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
       {"state slots", cache.state_slots * layout.bytes_per_sequence(),
        fmt::format("{} sequences, {} bytes each", cache.state_slots, layout.bytes_per_sequence())},
   };
+  if (options.kv_host_bytes > 0)
+    setup.memory_plan.push_back({"host tier", options.kv_host_bytes, "at most; taken as it fills"});
   return setup;
 }
 
 bool wants_tier(const EngineOptions& options) {
-  return !options.kv_disk_folder.empty() || options.kv_store != nullptr;
+  return !options.kv_disk_folder.empty() || options.kv_store != nullptr || options.kv_host_bytes > 0;
 }
 
 Result<std::string> cache_identity(const EngineSetup& setup, const std::filesystem::path& folder) {
@@ -182,10 +198,18 @@ Result<std::string> cache_identity(const EngineSetup& setup, const std::filesyst
 }
 
 Result<std::unique_ptr<KvStore>> open_tier_store(const EngineOptions& o, const std::string& identity) {
-  if (o.kv_store) return o.kv_store(identity);
-  auto store = DiskKvStore::open({o.kv_disk_folder, o.kv_disk_bytes, identity, o.kv_disk_io});
-  if (!store.ok()) return store.status().with_context("kv_disk_folder");
-  return std::unique_ptr<KvStore>(std::move(store).value());
+  std::unique_ptr<KvStore> host, below;
+  if (o.kv_host_bytes > 0) host = std::make_unique<MemoryKvStore>(o.kv_host_bytes);
+  if (o.kv_store) {
+    DI_ASSIGN_OR_RETURN(below, o.kv_store(identity));
+  } else if (!o.kv_disk_folder.empty()) {
+    auto disk = DiskKvStore::open({o.kv_disk_folder, o.kv_disk_bytes, identity, o.kv_disk_io});
+    if (!disk.ok()) return disk.status().with_context("kv_disk_folder");
+    below = std::move(disk).value();
+  }
+  if (!host) return below;
+  if (!below) return host;
+  return std::unique_ptr<KvStore>(std::make_unique<LayeredKvStore>(std::move(host), std::move(below)));
 }
 
 Status check_same_tokenizer(const EngineSetup& setup, const std::filesystem::path& folder) {

@@ -76,6 +76,7 @@ void RequestLedger::end(const EndedRequest& ended, Time now, DeliveryBatch& batc
   const Live& live = found->second;
   summary.tier_tokens = std::max<int64_t>(0, std::min(ended.cached_tokens, live.brought_to) - live.brought_from);
   summary.recomputed_tokens = ended.recomputed_tokens;
+  summary.swapped_tokens = ended.swapped_tokens;
   finish(ended.id, found->second, ended.reason, now, batch);
 }
 

@@ -17,6 +17,11 @@ PrefixGeometry geometry_of(const CacheLayout& layout) {
 
 }  // namespace
 
+int64_t TieredPrefixes::record_bytes(const CacheLayout& layout) {
+  const PrefixGeometry geometry = geometry_of(layout);
+  return geometry.snapshot_payload(SnapshotKind::kFull) + geometry.block_payload();
+}
+
 TieredPrefixes::TieredPrefixes(Scheduler& scheduler, CacheMemory& memory, std::unique_ptr<KvStore> store,
                                const SnapshotRule& rule, const Options& options, std::function<void()> wake)
     : scheduler_(scheduler),
@@ -32,11 +37,11 @@ TieredPrefixes::TieredPrefixes(Scheduler& scheduler, CacheMemory& memory, std::u
                                            }
                                            wake();
                                          })) {
-  scheduler_.set_tier_feed(this);
+  scheduler_.set_tier(this);
 }
 
 TieredPrefixes::~TieredPrefixes() {
-  scheduler_.set_tier_feed(nullptr);
+  scheduler_.set_tier(nullptr);
 }
 
 bool TieredPrefixes::ask(const Request& request, Time now) {
@@ -50,9 +55,29 @@ bool TieredPrefixes::ask(const Request& request, Time now) {
   question.longer_than = scheduler_.cached_prefix(request);
   if (question.most / geometry_.tokens_per_block <= question.longer_than / geometry_.tokens_per_block) return false;
   question.tokens = request.prompt;
-  waiting_[request.id] = {std::min(now + options_.patience, request.deadline), question.longer_than};
-  tier_->ask(std::move(question));
+  ask(std::move(question), now, request.deadline);
   return true;
+}
+
+bool TieredPrefixes::bring_back(const LostPrefix& lost, Time now) {
+  if (!overdue_.empty()) return false;
+  const int64_t blocks = lost.written / geometry_.tokens_per_block;
+  const int64_t bytes = blocks * geometry_.block_payload() + geometry_.snapshot_payload(SnapshotKind::kFull);
+  if (!cost_.pays(bytes, blocks * geometry_.tokens_per_block - lost.cached)) return false;
+  PrefixQuestion question;
+  question.ticket = lost.request;
+  question.salt = lost.salt;
+  question.logits_from = lost.logits_from;
+  question.most = std::min(static_cast<int64_t>(lost.tokens.size()) - 1, lost.logits_from);
+  question.longer_than = lost.cached;
+  question.tokens.assign(lost.tokens.begin(), lost.tokens.end());
+  ask(std::move(question), now, lost.deadline);
+  return true;
+}
+
+void TieredPrefixes::ask(PrefixQuestion question, Time now, Time deadline) {
+  waiting_[question.ticket] = {now, std::min(now + options_.patience, deadline), question.longer_than};
+  tier_->ask(std::move(question));
 }
 
 void TieredPrefixes::take_ready(Time now, std::vector<Ready>& out) {
@@ -67,6 +92,7 @@ void TieredPrefixes::take_ready(Time now, std::vector<Ready>& out) {
     if (wait == waiting_.end()) continue;  // nobody waits for it any more
     const bool adopted = answer.found && adopt(answer);
     const int64_t cached = wait->second.cached;
+    if (adopted) cost_.observe_read(static_cast<int64_t>(answer.payloads.size()), now - wait->second.asked);
     out.push_back({answer.ticket, cached, adopted ? answer.info.position : cached});
     waiting_.erase(wait);
   }

@@ -16,6 +16,7 @@ void StepScheduler::check_integrity() const {
   };
   std::unordered_map<const Sequence*, InFlight> in_flight;
   std::set<BlockId> held;
+  int64_t restoring_blocks = 0;
   for (int64_t i = 0; i < flights_.size(); ++i) {
     const Flight& flight = flights_[i];
     for (const Flight::Rows& rows : flight.rows) {
@@ -27,7 +28,10 @@ void StepScheduler::check_integrity() const {
       in_flight[save.sequence];
       held.insert(save.place.blocks.begin(), save.place.blocks.end());
     }
-    for (const SnapshotPlace& place : flight.restores) held.insert(place.blocks.begin(), place.blocks.end());
+    for (const SnapshotPlace& place : flight.restores) {
+      held.insert(place.blocks.begin(), place.blocks.end());
+      restoring_blocks += static_cast<int64_t>(place.blocks.size());
+    }
   }
   for (const Sequence* sequence : departing_) in_flight[sequence].retired += 1;
 
@@ -77,7 +81,8 @@ void StepScheduler::check_integrity() const {
   DI_CHECK(waiting == waiting_.size() && running == running_.size() && yielding == yielding_ && ending == ending_,
            "the counters agree with the states");
   DI_CHECK(running <= config_.max_sequences, "no more run than may");
-  DI_CHECK(leaving_blocks == leaving_blocks_, "blocks that are about to come back");
+  DI_CHECK(leaving_blocks == leaving_blocks_ && restoring_blocks == restoring_blocks_,
+           "blocks that are about to come back");
   DI_CHECK(deadlines == static_cast<int64_t>(deadlines_.size()), "deadlines are those of live requests");
   DI_CHECK(static_cast<int64_t>(slots.size()) + cache_.free_state_slots() == config_.cache.state_slots,
            "a state slot is free or has a sequence");

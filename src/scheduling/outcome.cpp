@@ -27,7 +27,10 @@ void StepScheduler::advance(const StepResult& result) {
     apply(flight.rows[i], of, tokens.subspan(static_cast<size_t>(of.first_token), static_cast<size_t>(of.tokens)));
   }
   for (Flight::Save& save : flight.saves) publish(save);
-  for (SnapshotPlace& place : flight.restores) cache_.release_snapshot(std::move(place));
+  for (SnapshotPlace& place : flight.restores) {
+    restoring_blocks_ -= static_cast<int64_t>(place.blocks.size());
+    cache_.release_snapshot(std::move(place));
+  }
   for (Sequence* sequence : flight.retirements) retire(*sequence);
   flight.clear();
   flights_.land();
@@ -69,12 +72,12 @@ void StepScheduler::publish(Flight::Save& save) {
   const auto* ending = std::get_if<Ending>(&save.sequence->state);
   const bool failed = ending != nullptr && ending->reason == EndReason::kError;
   if (!save.published && !failed && home.generation == cache_generation_) publish_ahead(save);
-  if (tier_feed_ != nullptr && save.published && !failed && home.generation == cache_generation_) {
+  if (tier_ != nullptr && save.published && !failed && home.generation == cache_generation_) {
     const int64_t position = save.place.info.position;
-    tier_feed_->published(save.sequence->request.salt,
-                          std::span<const int32_t>(save.sequence->tokens).first(static_cast<size_t>(position)),
-                          home.blocks.table().first(static_cast<size_t>(position / config_.cache.tokens_per_block)),
-                          save.place.info, save.place.blocks);
+    tier_->published(save.sequence->request.salt,
+                     std::span<const int32_t>(save.sequence->tokens).first(static_cast<size_t>(position)),
+                     home.blocks.table().first(static_cast<size_t>(position / config_.cache.tokens_per_block)),
+                     save.place.info, save.place.blocks);
   }
   cache_.release_snapshot(std::move(save.place));
 }

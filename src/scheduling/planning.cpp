@@ -33,6 +33,7 @@ bool StepScheduler::next_plan(Time now, StepPlan& plan) {
   if (flights_.full()) return false;
   Flight& flight = flights_.next();
   StepRows rows;
+  rows.now = now;
   plan_decodes(plan, flight, rows);
   plan_departures(plan, flight);
   rows.prefill = std::min(config_.step_rows - plan.decode_rows, budget_.prefill_rows(plan.decode_rows));
@@ -118,7 +119,7 @@ bool StepScheduler::reserve(Sequence& sequence, int64_t tokens, StepPlan& plan, 
   SequenceBlocks& blocks = residence(sequence.state)->blocks;
   const size_t before = blocks.table().size();
   const int64_t more = cache_.blocks_for(tokens) - static_cast<int64_t>(before);
-  while (cache_.available_blocks() + leaving_blocks_ - rows.owed_blocks - more < low_water_) {
+  while (cache_.available_blocks() + leaving_blocks_ + restoring_blocks_ - rows.owed_blocks - more < low_water_) {
     Sequence* victim = choose_victim(running_);
     if (victim == nullptr) break;
     rows.memory_short = true;
@@ -196,13 +197,15 @@ WaitingQueue::Answer StepScheduler::try_to_admit(Sequence& sequence, StepPlan& p
   }
 
   Waiting& waiting = std::get<Waiting>(sequence.state);
+  if (waiting.tier == Waiting::Tier::kAsked) return Answer::kDoesNotFit;
   const int64_t reserve = admission_reserve();
   const int64_t room = cache_.available_blocks() - reserve;
   if (!running_.empty() && room <= waiting.tried_room && publications_ == waiting.tried_publications)
     return Answer::kDoesNotFit;
-  auto admitted =
-      cache_.admit(sequence.request.salt, sequence.tokens, sequence.known() + 1,
-                   sequence.request.reused_below(sequence.logits_from()), sequence.request.reuse_prefix, reserve);
+  if (ask_tier(sequence, room, rows.now)) return Answer::kDoesNotFit;
+  auto admitted = cache_.admit(sequence.request.salt, sequence.tokens, sequence.known() + 1,
+                               sequence.request.reused_below(sequence.logits_from()), sequence.request.reuse_prefix,
+                               reserve, low_water_);
   if (!admitted) {
     waiting.tried_room = room;
     waiting.tried_publications = publications_;
@@ -210,6 +213,28 @@ WaitingQueue::Answer StepScheduler::try_to_admit(Sequence& sequence, StepPlan& p
   }
   admit(sequence, std::move(*admitted), plan, flight);
   return Answer::kTaken;
+}
+
+// Whether a preempted sequence, for which there is room, shall wait for what the tier below the pool has of it.
+bool StepScheduler::ask_tier(Sequence& sequence, int64_t room, Time now) {
+  const Request& request = sequence.request;
+  Waiting& waiting = std::get<Waiting>(sequence.state);
+  if (tier_ == nullptr || sequence.admissions == 0 || waiting.tier != Waiting::Tier::kNotAsked) return false;
+  if (!request.reuse_prefix || cache_.blocks_for(sequence.known() + 1) > room) return false;
+  const int64_t block = config_.cache.tokens_per_block;
+  const int64_t logits_from = request.reused_below(sequence.logits_from());
+  waiting.cached = cache_.cached_prefix(request.salt, sequence.tokens, logits_from);
+  if (sequence.written_before / block <= waiting.cached / block) return false;
+  const bool asked = tier_->bring_back({.request = request.id,
+                                        .salt = request.salt,
+                                        .tokens = sequence.tokens,
+                                        .logits_from = logits_from,
+                                        .cached = waiting.cached,
+                                        .written = sequence.written_before,
+                                        .deadline = request.deadline},
+                                       now);
+  waiting.tier = asked ? Waiting::Tier::kAsked : Waiting::Tier::kAnswered;
+  return asked;
 }
 
 void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight) {
@@ -235,6 +260,7 @@ void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitte
     prefilling.home.exact_from = info.exact_from;
     prefilling.home.draft_context_from = info.draft_context_from;
     (info.kind == SnapshotKind::kFull ? prefilling.home.full_snapshot : prefilling.home.early_snapshot) = info.position;
+    restoring_blocks_ += static_cast<int64_t>(admitted.restore->blocks.size());
     flight.restores.push_back(std::move(*admitted.restore));
   }
   ++admissions_;
@@ -243,7 +269,13 @@ void StepScheduler::admit(Sequence& sequence, CacheCoordinator::Admitted admitte
     prompt_tokens_ += sequence.prompt_tokens;
     cached_tokens_ += sequence.cached_tokens;
   } else {
-    sequence.recomputed_tokens += std::max<int64_t>(0, sequence.written_before - admission.position);
+    const Waiting& waited = std::get<Waiting>(sequence.state);
+    const int64_t again = std::max<int64_t>(0, sequence.written_before - admission.position);
+    const int64_t brought = std::max<int64_t>(0, std::min(admission.position, waited.brought) - waited.cached);
+    sequence.recomputed_tokens += again;
+    sequence.swapped_tokens += brought;
+    recomputed_tokens_ += again;
+    swapped_tokens_ += brought;
   }
   plan.admissions.push_back(admission);
   sequence.state = std::move(prefilling);

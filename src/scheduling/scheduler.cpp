@@ -25,7 +25,7 @@ int64_t longest_sequence(const CacheCoordinator& cache, int64_t most) {
 }
 
 int64_t low_water(const CacheGeometry& cache) {
-  if (cache.full_snapshot_blocks == 0 || cache.full_snapshot_blocks > cache.blocks / 16) return 0;
+  if (cache.full_snapshot_blocks == 0 || cache.full_snapshot_blocks > cache.blocks / 8) return 0;
   return cache.full_snapshot_blocks + 1;
 }
 
@@ -118,7 +118,7 @@ void StepScheduler::queue(Sequence& sequence) {
   const Request& request = sequence.request;
   int64_t rows = sequence.known();
   if (rows > config_.step_rows && request.reuse_prefix)
-    rows -= cache_.cached_prefix(request.salt, sequence.tokens, sequence.logits_from());
+    rows -= cache_.cached_prefix(request.salt, sequence.tokens, request.reused_below(sequence.logits_from()));
   sequence.size_class = size_class(rows, config_.step_rows);
   waiting_.add(sequence);
 }
@@ -143,10 +143,12 @@ void StepScheduler::finish(Sequence& sequence, EndReason reason) {
                     .answer_tokens = sequence.answer_tokens(),
                     .cached_tokens = sequence.cached_tokens,
                     .recomputed_tokens = sequence.recomputed_tokens,
+                    .swapped_tokens = sequence.swapped_tokens,
                     .preemptions = sequence.preemptions});
   ++ended_count_;
 
-  if (std::holds_alternative<Waiting>(sequence.state)) {
+  if (const auto* waiting = std::get_if<Waiting>(&sequence.state)) {
+    if (waiting->tier == Waiting::Tier::kAsked) tier_->forget(request.id);
     waiting_.remove(sequence);
     forget(sequence);
   } else if (auto* yielding = std::get_if<Yielding>(&sequence.state)) {  // on its way out already
@@ -188,9 +190,32 @@ int64_t StepScheduler::cached_prefix(const Request& request) const {
 
 bool StepScheduler::adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info,
                                  FillBlocks fill) {
-  if (!cache_.adopt(salt, tokens, info, admission_reserve(), fill)) return false;
+  if (!cache_.adopt(salt, tokens, info, running_.size(), fill)) return false;
   ++publications_;
   return true;
+}
+
+void StepScheduler::set_tier(CacheTier* tier) {
+  tier_ = tier;
+  // Who waits for the one that goes asks the one that comes.
+  for (auto& [id, sequence] : sequences_) {
+    auto* waiting = std::get_if<Waiting>(&sequence->state);
+    if (waiting == nullptr || waiting->tier != Waiting::Tier::kAsked) continue;
+    waiting->tier = Waiting::Tier::kNotAsked;
+    waiting->tried_room = -1;
+  }
+}
+
+void StepScheduler::tier_answered(RequestId request, int64_t brought) {
+  const auto found = sequences_.find(request);
+  if (found == sequences_.end()) return;
+  auto* waiting = std::get_if<Waiting>(&found->second->state);
+  if (waiting == nullptr || waiting->tier != Waiting::Tier::kAsked) return;
+  waiting_.remove(*found->second);
+  waiting->tier = Waiting::Tier::kAnswered;
+  waiting->brought = brought;
+  waiting->tried_room = -1;
+  queue(*found->second);
 }
 
 SchedulerStats StepScheduler::stats() const {
@@ -202,6 +227,8 @@ SchedulerStats StepScheduler::stats() const {
           .available_blocks = cache_.available_blocks(),
           .total_blocks = config_.cache.blocks,
           .preemptions = preemptions_,
+          .recomputed_tokens = recomputed_tokens_,
+          .swapped_tokens = swapped_tokens_,
           .admitted = static_cast<int64_t>(admissions_),
           .ended = ended_count_,
           .submitted = static_cast<int64_t>(submissions_),

@@ -16,7 +16,8 @@
 // - Where a decoding sequence needs a block and there is none, the running sequence of the lowest priority that loses
 //   the fewest tokens waits again; the oldest of the highest priority never does.  So something always progresses.
 //   Where the pool is large against a snapshot this happens when the room for one is about to go, so that the
-//   preempted sequence can leave one and goes on from there if memory allows.
+//   preempted sequence can leave one and goes on from there if memory allows.  Of what is evicted meanwhile the tier
+//   below the pool may have a copy: it is asked when the sequence could be admitted again, which then waits for it.
 // - What a sequence has completed is kept for others when it ends, also when it is cancelled; whole blocks only, and
 //   nothing of a sequence that failed.
 // - Blocks and state slots are given back when no plan in flight uses them.
@@ -32,7 +33,7 @@
 #include "base/function_ref.h"
 #include "base/status.h"
 #include "scheduling/cache/cache_coordinator.h"
-#include "scheduling/cache/cache_tier_feed.h"
+#include "scheduling/cache/cache_tier.h"
 #include "scheduling/plan.h"
 #include "scheduling/request.h"
 #include "scheduling/result.h"
@@ -59,13 +60,15 @@ struct EndedRequest {
   int64_t answer_tokens = 0;
   int64_t cached_tokens = 0;      // of the prompt, at its first admission
   int64_t recomputed_tokens = 0;  // processed again after preemptions
+  int64_t swapped_tokens = 0;     // brought back from the tier after preemptions instead
   int preemptions = 0;
 };
 
 struct SchedulerStats {
   int64_t waiting = 0, running = 0, prefilling = 0, ending = 0;
   int64_t held_blocks = 0, available_blocks = 0, total_blocks = 0;
-  int64_t preemptions = 0;  // since the start, as all below
+  int64_t preemptions = 0;                            // since the start, as all below
+  int64_t recomputed_tokens = 0, swapped_tokens = 0;  // after preemptions (EndedRequest)
   int64_t admitted = 0, ended = 0, submitted = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0, answer_tokens = 0;
 };
@@ -85,8 +88,8 @@ class Scheduler {
   // Ends a request with EndReason::kCancelled unless it has ended.  Tokens of plans in flight are dropped.
   virtual void cancel(RequestId id) = 0;
 
-  // Fills `plan`; false when there is nothing to do before the next submit, cancel, advance or deadline, or
-  // when plans_in_flight plans are out.
+  // Fills `plan`; false when there is nothing to do before the next submit, cancel, advance, tier_answered or deadline,
+  // or when plans_in_flight plans are out.
   virtual bool next_plan(Time now, StepPlan& plan) = 0;
 
   // The outcome of a plan, in the order of the plans.
@@ -107,13 +110,16 @@ class Scheduler {
   virtual bool vacate(StepPlan& plan) = 0;
 
   // Tiers below the block pool (docs/kv-tiers.md).
-  // Who hears of prefixes that are written; null: nobody.  Outlives the scheduler.
-  virtual void set_tier_feed(CacheTierFeed* feed) = 0;
+  // Null: there is none.  It outlives the scheduler, or is taken back before it goes.
+  virtual void set_tier(CacheTier* tier) = 0;
+  // The wait of a request for CacheTier::bring_back() is over; its tokens below `brought` are known again
+  // (adopt_prefix), 0: nothing was.  No effect for a request that has ended.
+  virtual void tier_answered(RequestId request, int64_t brought) = 0;
   // Tokens of the prompt that the request would start from if it were admitted now.
   virtual int64_t cached_prefix(const Request& request) const = 0;
   // Makes a prefix known that was published before, perhaps by another process: takes blocks for info.position tokens
   // and the snapshot, has `fill` write them, and publishes them.  False, and nothing changed, when there is no room
-  // beside what running sequences need or no snapshots of the kind are kept.
+  // beside a block for each running sequence or no snapshots of the kind are kept.
   using FillBlocks = FunctionRef<void(std::span<const BlockId> blocks, std::span<const BlockId> snapshot_blocks)>;
   virtual bool adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info,
                             FillBlocks fill) = 0;

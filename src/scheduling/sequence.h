@@ -34,6 +34,10 @@ struct Waiting {
   // The last attempt: blocks beyond the reserve, and publications so far.  It is repeated when either has grown.
   int64_t tried_room = -1;
   uint64_t tried_publications = 0;
+  // Of a preempted one: what the tier below the pool says of the records that it lost.
+  enum class Tier : uint8_t { kNotAsked, kAsked, kAnswered } tier = Tier::kNotAsked;
+  int64_t cached = 0;   // tokens in the pool when it was asked
+  int64_t brought = 0;  // tokens in the pool because of its answer
 };
 
 // Plans made so far compute the known tokens below `planned`.
@@ -77,6 +81,7 @@ struct Sequence {
   int64_t cached_tokens = 0;   // at the first admission
   int64_t written_before = 0;  // tokens whose records a preemption gave up
   int64_t recomputed_tokens = 0;
+  int64_t swapped_tokens = 0;
   int admissions = 0;
   int preemptions = 0;
   int size_class = 0;  // of the rows of its prefill to come, when it was queued or had its last chunk

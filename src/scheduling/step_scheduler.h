@@ -34,7 +34,8 @@ class StepScheduler final : public Scheduler {
   Time next_deadline() const override;
   void end_overdue(Time now) override;
   bool vacate(StepPlan& plan) override;
-  void set_tier_feed(CacheTierFeed* feed) override { tier_feed_ = feed; }
+  void set_tier(CacheTier* tier) override;
+  void tier_answered(RequestId request, int64_t brought) override;
   int64_t cached_prefix(const Request& request) const override;
   bool adopt_prefix(uint64_t salt, std::span<const int32_t> tokens, const SnapshotInfo& info, FillBlocks fill) override;
   SchedulerStats stats() const override;
@@ -43,9 +44,10 @@ class StepScheduler final : public Scheduler {
   void check_integrity() const override;
 
  private:
-  // Rows of the step that is being planned.
+  // Of the step that is being planned.
   struct StepRows {
-    int64_t prefill = 0;        // left for chunks
+    Time now{0};
+    int64_t prefill = 0;        // rows left for chunks
     bool memory_short = false;  // a decoding sequence had to wait, or another to go for it
     int64_t owed_blocks = 0;    // that waiting decoding sequences need
   };
@@ -64,6 +66,7 @@ class StepScheduler final : public Scheduler {
   void plan_departure(Sequence& sequence, StepPlan& plan, Flight& flight);
   void plan_admissions(StepPlan& plan, Flight& flight, const StepRows& rows);
   WaitingQueue::Answer try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight, const StepRows& rows);
+  bool ask_tier(Sequence& sequence, int64_t room, Time now);
   void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
   void plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows);
   int64_t plan_chunk(Sequence& sequence, int64_t most, int64_t& logit_rows, StepPlan& plan, Flight& flight);
@@ -96,16 +99,17 @@ class StepScheduler final : public Scheduler {
   std::set<std::pair<Time, RequestId>> deadlines_;  // of requests that have one and have not ended
   std::vector<Sequence*> departing_;                // Ending, not yet in a plan's retirements
   int64_t leaving_blocks_ = 0;                      // in the tables of all Yielding and Ending sequences
+  int64_t restoring_blocks_ = 0;                    // of the snapshots that plans in flight read
   int64_t yielding_ = 0, ending_ = 0;
   Flights flights_;
   StepBudget budget_;
   std::vector<EndedRequest> ended_;
 
   uint64_t submissions_ = 0, admissions_ = 0, plans_ = 0, publications_ = 0, cache_generation_ = 0;
-  int64_t preemptions_ = 0, ended_count_ = 0;
+  int64_t preemptions_ = 0, recomputed_tokens_ = 0, swapped_tokens_ = 0, ended_count_ = 0;
   int64_t prompt_tokens_ = 0, cached_tokens_ = 0, answer_tokens_ = 0;
   std::vector<Sequence*> order_;  // scratch of a plan
-  CacheTierFeed* tier_feed_ = nullptr;
+  CacheTier* tier_ = nullptr;
 };
 
 // The message of the first rule that a configuration breaks.

@@ -177,6 +177,7 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
     options.prefix_cache = random.chance(80);
     options.early_snapshot_interval = 128 * (1 + random.below(6));
     options.decode_latency = std::chrono::milliseconds(1 + random.below(50));
+    if (options.prefix_cache && random.chance(40)) options.kv_host_bytes = random.one_of<int64_t>({1 << 20, 32 << 20});
     EngineRun run(c.backend, options);
 
     std::vector<Asked> asked;

@@ -203,5 +203,7 @@ def test_disk_folders_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(Exception, match="file"):
         deepinfer.LLM(MODEL, kv_disk_folder=tmp_path / "file", **SMALL)
+    with pytest.raises(ValueError, match="kv_host_bytes is 1"):
+        deepinfer.LLM(MODEL, kv_host_bytes=1, **SMALL)
     with pytest.raises(ValueError, match="kv_disk_bytes"):
         deepinfer.LLM(MODEL, kv_disk_folder=tmp_path / "kv", kv_disk_bytes=1, **SMALL)

@@ -14,12 +14,15 @@
 #include <algorithm>
 #include <csignal>
 #include <map>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "base/check.h"
+#include "base/function_ref.h"
 #include "scheduling/fake_model.h"
 #include "scheduling/scheduler.h"
+#include "scheduling/simulated_tier.h"
 #include "scheduling/symbolic_executor.h"
 
 namespace deepinfer::testing {
@@ -29,7 +32,10 @@ uint64_t running_seed = 0;
 int64_t running_step = 0;
 
 extern "C" void name_the_run(int) {
-  fmt::print(stderr, "simulation of seed {} failed at step {}\n", running_seed, running_step);
+  fmt::print(stderr,
+             "simulation of seed {0} failed at step {1}; replay:\n"
+             "DEEPINFER_SIMULATOR_SEED={0} ctest --test-dir build -R scheduling_simulator_test -V\n",
+             running_seed, running_step);
 }
 
 // One bit of difference between blocks, no more: nearly every block of a position collides.
@@ -61,7 +67,8 @@ class Simulation {
   void choose_configuration();
   std::vector<int32_t> random_tokens(int64_t count);
   std::vector<int32_t> make_prompt();
-  void submit();
+  void submit(FunctionRef<void(Request&)> change = [](Request&) {});
+  void storm();
   void cancel(RequestId id);
   void disturb();
   bool plan();
@@ -76,11 +83,14 @@ class Simulation {
   ExecutorConfig executor_config_;
   bool weak_hash_ = false;
   int64_t most_live_ = 0, most_prompt_ = 0, priorities_ = 0, salts_ = 0;
+  std::optional<TierFaults> tier_faults_;
+  double burst_probability_ = 0;
   double cancel_probability_ = 0, storm_probability_ = 0, deadline_probability_ = 0, private_probability_ = 0,
          answer_probability_ = 0;
   WindowRule rule_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<SymbolicExecutor> executor_;
+  std::unique_ptr<SimulatedTier> tier_;  // null: there is none
 
   std::map<RequestId, Live> live_;
   std::vector<std::vector<int32_t>> conversations_;  // prompt and answer of requests that ended
@@ -99,6 +109,7 @@ Simulation::Simulation(uint64_t seed) : random_(mix(seed)) {
   DI_CHECK(scheduler.ok(), scheduler.status().message());
   scheduler_ = std::move(*scheduler);
   executor_ = std::make_unique<SymbolicExecutor>(executor_config_, random_());
+  if (tier_faults_) tier_ = std::make_unique<SimulatedTier>(*scheduler_, *executor_, rule_, *tier_faults_, random_());
 }
 
 void Simulation::choose_configuration() {
@@ -131,6 +142,18 @@ void Simulation::choose_configuration() {
   deadline_probability_ = chance(0.3) ? 0.3 : 0;
   private_probability_ = chance(0.5) ? 0 : 0.2;
   answer_probability_ = chance(0.5) ? 0.5 : 0.95;
+  burst_probability_ = chance(0.3) ? 0.003 : 0;
+  if (chance(0.5)) return;
+  TierFaults& faults = tier_faults_.emplace();
+  if (chance(0.5)) {
+    faults.lost_write = chance(0.5) ? 0.1 : 0.5;
+    faults.failed_read = chance(0.5) ? 0.1 : 0.5;
+    faults.declined = 0.2;
+  }
+  faults.write_delay = between(0, 20);
+  faults.read_delay = between(0, 20);
+  faults.patience = between(1, 40);
+  faults.capacity = between(1, 300);
 }
 
 std::vector<int32_t> Simulation::random_tokens(int64_t count) {
@@ -150,7 +173,7 @@ std::vector<int32_t> Simulation::make_prompt() {
   return prompt;
 }
 
-void Simulation::submit() {
+void Simulation::submit(FunctionRef<void(Request&)> change) {
   Live live;
   Request& request = live.request;
   request.id = ++last_id_;
@@ -163,6 +186,7 @@ void Simulation::submit() {
   request.reuse_prefix = !chance(private_probability_);
   request.publish_prefix = !chance(private_probability_);
   if (chance(0.1)) request.logits_from = static_cast<int64_t>(below(request.prompt.size()));
+  change(request);
   live.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   live.tokens = request.prompt;
   live.record = record_of(request.salt, request.prompt);
@@ -187,14 +211,30 @@ void Simulation::cancel(RequestId id) {
   scheduler_->cancel(id);
 }
 
+// Many requests at once: urgent ones, ones that all end at the same time, or ones that are cancelled at once.
+void Simulation::storm() {
+  const uint64_t kind = below(3);
+  const RequestId first = last_id_ + 1;
+  const Time deadline = now_ + Time(between(-1, 3'000'000));
+  for (int64_t left = between(10, 60); left > 0; --left)
+    submit([&](Request& request) {
+      if (kind == 0) request.priority = static_cast<int32_t>(100 + below(2));
+      if (kind == 1) request.deadline = deadline;
+    });
+  if (kind == 2)
+    for (RequestId id = first; id <= last_id_; ++id) cancel(id);
+}
+
 // What happens between two calls of the scheduler.
 void Simulation::disturb() {
   while (static_cast<int64_t>(live_.size()) < most_live_ && chance(0.6)) submit();
+  if (chance(burst_probability_)) storm();
   if (chance(cancel_probability_) && last_id_ > 0) cancel(1 + below(last_id_));  // also one that has ended
   if (chance(storm_probability_))
     for (RequestId id = 1; id <= last_id_; ++id)
       if (chance(0.8)) cancel(id);
   if (chance(0.0005)) scheduler_->clear_cache();
+  if (tier_) tier_->tick();
   now_ += Time(between(0, 1'000'000));
   take_ended();
 }
@@ -321,6 +361,7 @@ void Simulation::take_ended() {
     }
     report_.cached_tokens += ended.cached_tokens;
     report_.recomputed_tokens += ended.recomputed_tokens;
+    report_.swapped_tokens += ended.swapped_tokens;
     executor_->forget_request(ended.id);
     if (conversations_.size() < 20) {
       conversations_.push_back(std::move(live.tokens));
@@ -338,16 +379,21 @@ void Simulation::check() {
   DI_CHECK(stats.held_blocks + stats.available_blocks == stats.total_blocks, "a block is held or available");
   DI_CHECK(stats.waiting + stats.running == static_cast<int64_t>(live_.size()), "the load is what is live");
   DI_CHECK(stats.submitted == stats.ended + static_cast<int64_t>(live_.size()), "every request lives or has ended");
+  DI_CHECK(!tier_ || tier_->waiting() <= stats.waiting, "only those that wait wait for the tier");
   DI_CHECK(stats.running <= config_.max_sequences && stats.prefilling <= stats.running, "no more run than may");
 }
 
 SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
   int64_t idle_turns = 0;
   while (report_.steps < steps || !scheduler_->idle()) {
-    if (report_.steps < steps) disturb();
+    if (report_.steps < steps) {
+      disturb();
+    } else if (tier_) {
+      tier_->tick();
+    }
     if (executor_->in_flight() == 0 && chance(0.004)) vacate();
     while (executor_->in_flight() < config_.plans_in_flight && plan()) check();
-    const bool stuck = executor_->in_flight() == 0 && !scheduler_->idle();
+    const bool stuck = executor_->in_flight() == 0 && !scheduler_->idle() && (!tier_ || tier_->waiting() == 0);
     DI_CHECK(!stuck, "while work exists there is a plan");
     if (executor_->in_flight() > 0 && (report_.steps >= steps || chance(answer_probability_))) {
       answer();
@@ -363,7 +409,16 @@ SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
   DI_CHECK(stats.waiting == 0 && stats.running == 0 && stats.prefilling == 0 && stats.ending == 0 &&
                stats.held_blocks == 0 && scheduler_->next_deadline() == kNever && executor_->sequences() == 0,
            "an idle scheduler holds nothing");
+  DI_CHECK(!tier_ || tier_->waiting() == 0, "nobody waits for the tier");
+  DI_CHECK(stats.swapped_tokens == report_.swapped_tokens && stats.recomputed_tokens == report_.recomputed_tokens,
+           "what became of lost records is counted");
   report_.preemptions = stats.preemptions;
+  if (tier_) {
+    report_.tier_questions = tier_->questions;
+    report_.tier_found = tier_->found;
+    report_.tier_late = tier_->late;
+    report_.tier_without_room = tier_->without_room;
+  }
   report_.hits = executor_->restores();
   report_.early_hits = executor_->early_restores();
   report_.saves = executor_->saves();
@@ -374,12 +429,28 @@ SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
 
 SimulationReport& SimulationReport::operator+=(const SimulationReport& other) {
   trace = mix(trace ^ other.trace);
-  for (int64_t SimulationReport::*count :
-       {&SimulationReport::steps, &SimulationReport::tokens, &SimulationReport::submitted, &SimulationReport::refused,
-        &SimulationReport::stopped, &SimulationReport::full_length, &SimulationReport::cancelled,
-        &SimulationReport::overdue, &SimulationReport::failed, &SimulationReport::preemptions, &SimulationReport::hits,
-        &SimulationReport::early_hits, &SimulationReport::saves, &SimulationReport::cached_tokens,
-        &SimulationReport::recomputed_tokens, &SimulationReport::snapshots_left_out, &SimulationReport::vacated})
+  for (int64_t SimulationReport::*count : {&SimulationReport::steps,
+                                           &SimulationReport::tokens,
+                                           &SimulationReport::submitted,
+                                           &SimulationReport::refused,
+                                           &SimulationReport::stopped,
+                                           &SimulationReport::full_length,
+                                           &SimulationReport::cancelled,
+                                           &SimulationReport::overdue,
+                                           &SimulationReport::failed,
+                                           &SimulationReport::preemptions,
+                                           &SimulationReport::hits,
+                                           &SimulationReport::early_hits,
+                                           &SimulationReport::saves,
+                                           &SimulationReport::cached_tokens,
+                                           &SimulationReport::recomputed_tokens,
+                                           &SimulationReport::swapped_tokens,
+                                           &SimulationReport::tier_questions,
+                                           &SimulationReport::tier_found,
+                                           &SimulationReport::tier_late,
+                                           &SimulationReport::tier_without_room,
+                                           &SimulationReport::snapshots_left_out,
+                                            &SimulationReport::vacated})
     this->*count += other.*count;
   return *this;
 }
@@ -387,10 +458,11 @@ SimulationReport& SimulationReport::operator+=(const SimulationReport& other) {
 std::string SimulationReport::to_string() const {
   return fmt::format(
       "{} steps, {} tokens; {} requests, {} refused; ended: {} stop, {} length, {} cancelled, {} overdue, {} errors; "
-      "{} preemptions, {} tokens recomputed; {} hits ({} early), {} tokens cached, {} snapshots, {} left out; "
-      "vacated {} times",
+      "{} preemptions, {} tokens recomputed, {} swapped; tier: {} questions, {} found, {} late, {} without room; {} "
+      "hits ({} early), {} tokens cached, {} snapshots, {} left out; vacated {} times",
       steps, tokens, submitted, refused, stopped, full_length, cancelled, overdue, failed, preemptions,
-      recomputed_tokens, hits, early_hits, cached_tokens, saves, snapshots_left_out, vacated);
+      recomputed_tokens, swapped_tokens, tier_questions, tier_found, tier_late, tier_without_room, hits, early_hits,
+      cached_tokens, saves, snapshots_left_out, vacated);
 }
 
 SimulationReport simulate(uint64_t seed, int64_t steps, int64_t check_every) {

@@ -1,6 +1,6 @@
-// A simulated engine: random requests, cancellations, deadlines and faults drive a scheduler and a symbolic executor,
-// and after every step everything is checked that must always hold (see simulator.cpp).  The same seed gives the same
-// run.
+// A simulated engine: random requests, cancellations, storms of them, deadlines and faults of steps and of a tier below
+// the pool drive a scheduler and a symbolic executor, and after every step everything is checked that must always hold
+// (see simulator.cpp).  The same seed gives the same run.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct SimulationReport {
   int64_t submitted = 0, refused = 0;
   int64_t stopped = 0, full_length = 0, cancelled = 0, overdue = 0, failed = 0;
   int64_t preemptions = 0, hits = 0, early_hits = 0, saves = 0, cached_tokens = 0, recomputed_tokens = 0;
+  int64_t swapped_tokens = 0, tier_questions = 0, tier_found = 0, tier_late = 0, tier_without_room = 0;
   int64_t snapshots_left_out = 0;  // prompts whose last boundary got none, for want of room
   int64_t vacated = 0;             // times that all running sequences had to leave
 

@@ -59,6 +59,17 @@ void SymbolicExecutor::stop_using(BlockId block) {
   used_blocks_ -= --users_[static_cast<size_t>(block)] == 0;
 }
 
+void SymbolicExecutor::fill(std::span<const BlockId> blocks, std::span<const Block> content) {
+  DI_CHECK(blocks.size() == content.size(), "content for each block");
+  ++snapshots_;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto block = static_cast<size_t>(blocks[i]);
+    DI_CHECK(users_[block] == 0, "a block to be filled is used by nothing");
+    blocks_[block] = content[i];
+    if (content[i].snapshot != 0) blocks_[block].snapshot = snapshots_;
+  }
+}
+
 void SymbolicExecutor::issue(const StepPlan& plan) {
   const auto use_new = [&](BlockId block) {
     DI_CHECK(users_[static_cast<size_t>(block)] == 0, "a block to be written is used by nothing else");

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <random>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -42,6 +43,20 @@ struct ExecutorConfig {
 
 class SymbolicExecutor {
  public:
+  struct Window {
+    int64_t position = -1;
+    uint64_t record = 0;
+  };
+  struct Block {
+    std::vector<uint64_t> records;  // [tokens_per_block]
+    uint64_t snapshot = 0;          // serial of the snapshot that it is part of; 0: none
+    int64_t part = 0;
+    // Of part 0:
+    SnapshotKind kind = SnapshotKind::kFull;
+    int64_t position = 0, exact_from = 0;
+    std::vector<Window> early, late;
+  };
+
   SymbolicExecutor(const ExecutorConfig& config, uint64_t seed);
 
   // As the engine tells its executor.  It needs the prompt, salt, drafts and logits_from.
@@ -54,6 +69,10 @@ class SymbolicExecutor {
   // Runs the oldest plan in flight and gives back what it used.
   void answer(StepResult& result);
 
+  // For a tier below the blocks: their content, and blocks that nothing uses filled with content from there.
+  const Block& block(BlockId block) const { return blocks_[static_cast<size_t>(block)]; }
+  void fill(std::span<const BlockId> blocks, std::span<const Block> content);
+
   int64_t in_flight() const { return static_cast<int64_t>(plans_.size()); }
   int64_t used_blocks() const { return used_blocks_; }
   int64_t restores() const { return restores_; }
@@ -63,20 +82,7 @@ class SymbolicExecutor {
   int64_t sequences() const { return static_cast<int64_t>(sequences_.size()); }
 
  private:
-  struct Window {
-    int64_t position = -1;
-    uint64_t record = 0;
-  };
   struct StateSlot {
-    std::vector<Window> early, late;
-  };
-  struct Block {
-    std::vector<uint64_t> records;  // [tokens_per_block]
-    uint64_t snapshot = 0;          // serial of the snapshot that it is part of; 0: none
-    int64_t part = 0;
-    // Of part 0:
-    SnapshotKind kind = SnapshotKind::kFull;
-    int64_t position = 0, exact_from = 0;
     std::vector<Window> early, late;
   };
   struct Sequence {

@@ -50,6 +50,7 @@ class EngineArgs:
     decode_latency_ms: int = 250
     kv_disk_folder: Optional[str] = None
     kv_disk_bytes: int = 10 << 30
+    kv_host_bytes: int = 0
     prefix_replay: Optional[str] = None
     replay_tokens: Optional[int] = None
 
@@ -109,6 +110,7 @@ class EngineArgs:
         _integer("threads", self.threads, 0, 4096)
         _integer("decode_latency_ms", self.decode_latency_ms, 1, 3_600_000)
         _integer("kv_disk_bytes", self.kv_disk_bytes, 1, 2**50)
+        _integer("kv_host_bytes", self.kv_host_bytes, 0, 2**50)
         if self.replay_tokens is not None:
             _integer("replay_tokens", self.replay_tokens, 1, INT32_MAX)
         if self.cache_bytes is not None:
@@ -134,6 +136,7 @@ class EngineArgs:
         options.decode_latency_ms = self.decode_latency_ms
         options.kv_disk_folder = self.kv_disk_folder or ""
         options.kv_disk_bytes = self.kv_disk_bytes
+        options.kv_host_bytes = self.kv_host_bytes
         options.stats_interval = 0 if self.disable_log_stats else max(0, environment.stats_interval)
         options.prefix_cache = self.prefix_caching
         options.verify_all_drafts = environment.verify_all_drafts

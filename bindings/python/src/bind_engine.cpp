@@ -108,6 +108,7 @@ nb::dict python_end(const AnswerOutcome& end) {
   out["answer_tokens"] = n.answer_tokens;
   out["cached_tokens"] = n.cached_tokens;
   out["recomputed_tokens"] = n.recomputed_tokens;
+  out["swapped_tokens"] = n.swapped_tokens;
   out["rounds"] = n.rounds;
   out["drafted"] = n.drafted;
   out["accepted"] = n.accepted;
@@ -175,6 +176,9 @@ void bind_options(nb::module_& module) {
       .def_prop_rw(
           "kv_disk_bytes", [](const PythonEngineOptions& o) { return o.engine.kv_disk_bytes; },
           [](PythonEngineOptions& o, int64_t v) { o.engine.kv_disk_bytes = v; })
+      .def_prop_rw(
+          "kv_host_bytes", [](const PythonEngineOptions& o) { return o.engine.kv_host_bytes; },
+          [](PythonEngineOptions& o, int64_t v) { o.engine.kv_host_bytes = v; })
       .def_prop_rw(
           "max_context", [](const PythonEngineOptions& o) { return o.engine.max_context; },
           [](PythonEngineOptions& o, int64_t v) { o.engine.max_context = v; })

@@ -35,8 +35,10 @@ Status MemoryKvStore::put(std::span<const KvWrite> writes) {
       drop(std::prev(records_.end()));
       ++stats_.evictions;
     }
-    records_.push_front({write.key, write.note, {write.payload.begin(), write.payload.end()}});
-    places_[write.key] = records_.begin();
+    Records added;  // whatever throws leaves the store as it is
+    added.push_front({write.key, write.note, {write.payload.begin(), write.payload.end()}});
+    places_.emplace(write.key, added.begin());
+    records_.splice(records_.begin(), added);
     stats_.bytes_held += bytes;
     ++stats_.records_written;
     stats_.bytes_written += bytes;

@@ -1,5 +1,5 @@
-// MemoryKvStore: a KvStore in host memory, least recently used records evicted first.  The host tier of a block pool
-// that lies elsewhere; on a CPU backend, whose pool is host memory itself, only tests use it.
+// MemoryKvStore: a KvStore in host memory, least recently used records evicted first.  The host tier
+// (EngineOptions::kv_host_bytes): what was evicted and what preempted requests have lost comes back from it.
 #pragma once
 
 #include <list>

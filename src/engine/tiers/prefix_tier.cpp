@@ -19,6 +19,13 @@ bool serves(const SnapshotRule& rule, const SnapshotInfo& snapshot, int64_t logi
   return snapshot.kind == SnapshotKind::kFull && rule.usable(early_part, logits_from);
 }
 
+// Whether a copy on its way to the store is part of what the question asks for.
+bool continues(const PrefixQuestion& question, const PrefixCopy& copy) {
+  return copy.salt == question.salt && copy.info.position > question.longer_than &&
+         copy.tokens.size() <= question.tokens.size() &&
+         std::equal(copy.tokens.begin(), copy.tokens.end(), question.tokens.begin());
+}
+
 std::span<const int32_t> block_of(const std::vector<int32_t>& tokens, int64_t number, int64_t tokens_per_block) {
   return std::span<const int32_t>(tokens).subspan(static_cast<size_t>(number * tokens_per_block),
                                                   static_cast<size_t>(tokens_per_block));
@@ -59,6 +66,7 @@ void PrefixTier::keep(PrefixCopy copy) {
   {
     const std::lock_guard lock(mutex_);
     queued_bytes_ += static_cast<int64_t>(copy.payloads.size());
+    copy.number = ++kept_;
     copies_.push_back(std::move(copy));
   }
   work_.notify_one();
@@ -67,6 +75,8 @@ void PrefixTier::keep(PrefixCopy copy) {
 void PrefixTier::ask(PrefixQuestion question) {
   {
     const std::lock_guard lock(mutex_);
+    for (const PrefixCopy& copy : copies_)
+      if (continues(question, copy)) question.after = copy.number;
     questions_.push_back(std::move(question));
   }
   work_.notify_one();
@@ -88,8 +98,7 @@ void PrefixTier::work() {
     work_.wait(lock, [this] { return closing_ || !questions_.empty() || !copies_.empty(); });
     answer_questions(lock);
     if (!copies_.empty()) {
-      PrefixCopy copy = std::move(copies_.front());
-      copies_.pop_front();
+      PrefixCopy& copy = copies_.front();  // stays where it is when others come
       lock.unlock();
       const Status status = or_out_of_memory([] { return "a prefix"; },
                                              [&]() -> Status {
@@ -99,6 +108,8 @@ void PrefixTier::work() {
       lock.lock();
       if (!status.ok()) ++stats_.failures;
       queued_bytes_ -= static_cast<int64_t>(copy.payloads.size());
+      written_ = copy.number;
+      copies_.pop_front();
       stats_.store = store_->stats();
     } else if (closing_) {
       return;
@@ -107,9 +118,12 @@ void PrefixTier::work() {
 }
 
 void PrefixTier::answer_questions(std::unique_lock<std::mutex>& lock) {
-  while (!questions_.empty() && !closing_) {
-    PrefixQuestion question = std::move(questions_.front());
-    questions_.pop_front();
+  while (!closing_) {
+    const auto next = std::find_if(questions_.begin(), questions_.end(),
+                                   [this](const PrefixQuestion& q) { return q.after <= written_; });
+    if (next == questions_.end()) return;
+    PrefixQuestion question = std::move(*next);
+    questions_.erase(next);
     lock.unlock();
     PrefixAnswer answered;
     const Status status = or_out_of_memory([] { return "a prefix"; },

@@ -1,6 +1,6 @@
 // PrefixTier: keeps prefixes in a KvStore and finds them there.  One worker thread does all the work with the store;
-// questions go before writes, and what does not fit into the queue of writes is dropped.  A store that is slow or fails
-// costs hits, nothing else.  Owned by the engine.
+// questions go before writes but for those that concern them, and what does not fit into the queue of writes is
+// dropped.  A store that is slow or fails costs hits, nothing else.  Owned by the engine.
 #pragma once
 
 #include <condition_variable>
@@ -25,6 +25,7 @@ struct PrefixCopy {
   std::vector<int32_t> tokens;  // info.position of them
   SnapshotInfo info;
   std::vector<int64_t> blocks;  // numbers of the blocks that are here, ascending
+  uint64_t number = 0;          // given by keep(): 1, 2, ...
   std::vector<std::byte>
       payloads;  // of these blocks, one after the other, then of the snapshot; prefixes not filled in
 };
@@ -36,6 +37,7 @@ struct PrefixQuestion {
   int64_t most = 0;         // tokens of the prefix
   int64_t logits_from = 0;  // what its snapshot must serve
   int64_t longer_than = 0;  // tokens: shorter ones are of no use
+  uint64_t after = 0;       // given by ask(): the copy that has to be written first
 };
 
 struct PrefixAnswer {
@@ -96,9 +98,10 @@ class PrefixTier {
   mutable std::mutex mutex_;
   std::condition_variable work_;
   bool closing_ = false;
-  std::deque<PrefixCopy> copies_;
+  std::deque<PrefixCopy> copies_;  // the first is being written
   std::deque<PrefixQuestion> questions_;
   int64_t queued_bytes_ = 0;
+  uint64_t kept_ = 0, written_ = 0;  // numbers of the last copy, and of the last that was written
   PrefixTierStats stats_;
 
   std::thread worker_;

@@ -39,17 +39,17 @@ bool CacheCoordinator::can_ever_fit(int64_t tokens) const {
 
 std::optional<CacheCoordinator::Admitted> CacheCoordinator::admit(uint64_t salt, std::span<const int32_t> known,
                                                                   int64_t tokens, int64_t logits_from, bool reuse,
-                                                                  int64_t reserve) {
+                                                                  int64_t reserve, int64_t for_restore) {
   if (free_slots_.empty()) return std::nullopt;
   const int64_t known_blocks = static_cast<int64_t>(known.size()) / geometry_.tokens_per_block;
   // A request that waits for room comes here at every step: it shall not cost a match of its prompt each time.
   if (blocks_for(tokens) - known_blocks > available_blocks() - reserve) return std::nullopt;
   std::optional<PrefixHit> hit;
   if (reuse) hit = known_prefix(salt, known, logits_from);
-  if (!hit) return admit_from(nullptr, tokens, reserve);
+  if (!hit) return admit_from(nullptr, tokens, reserve, 0);
   const bool waiting_helps = held_blocks() > 0;
-  std::optional<Admitted> admitted = admit_from(&*hit, tokens, reserve);
-  if (!admitted && !waiting_helps) admitted = admit_from(nullptr, tokens, reserve);
+  std::optional<Admitted> admitted = admit_from(&*hit, tokens, reserve, for_restore);
+  if (!admitted && !waiting_helps) admitted = admit_from(nullptr, tokens, reserve, 0);
   return admitted;
 }
 
@@ -62,7 +62,7 @@ std::optional<PrefixHit> CacheCoordinator::known_prefix(uint64_t salt, std::span
 }
 
 std::optional<CacheCoordinator::Admitted> CacheCoordinator::admit_from(const PrefixHit* hit, int64_t tokens,
-                                                                       int64_t reserve) {
+                                                                       int64_t reserve, int64_t for_restore) {
   Admitted admitted;
   if (hit != nullptr) {
     admitted.blocks.table_ = hit->blocks;
@@ -71,7 +71,9 @@ std::optional<CacheCoordinator::Admitted> CacheCoordinator::admit_from(const Pre
     for (const BlockId block : hit->snapshot_blocks) pool_.hold(block);
   }
   const int64_t more = std::max<int64_t>(blocks_for(tokens) - static_cast<int64_t>(admitted.blocks.table_.size()), 0);
-  if (more > available_blocks() - reserve) {
+  const int64_t borrowed =
+      admitted.restore ? std::min(static_cast<int64_t>(admitted.restore->blocks.size()), for_restore) : 0;
+  if (more > available_blocks() || more > available_blocks() + borrowed - reserve) {
     for (const BlockId block : admitted.blocks.table_) pool_.release(block);
     if (admitted.restore) release_snapshot(*std::move(admitted.restore));
     return std::nullopt;

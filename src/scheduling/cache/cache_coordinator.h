@@ -73,9 +73,10 @@ class CacheCoordinator {
   // logits_from tokens, and not all that are known (logits_from -1: the last of them).  Evicts what it must.  Nothing,
   // and nothing changed but the order of eviction, when there is no slot or it does not fit beside `reserve` blocks
   // that stay free or idle.  With nothing held and nothing in reserve whatever can_ever_fit() is admitted, without the
-  // prefix if its snapshot is what does not fit.
+  // prefix if its snapshot is what does not fit.  for_restore: blocks of the reserve that the snapshot may take, since
+  // it goes when it has been copied.
   std::optional<Admitted> admit(uint64_t salt, std::span<const int32_t> known, int64_t tokens, int64_t logits_from,
-                                bool reuse, int64_t reserve);
+                                bool reuse, int64_t reserve, int64_t for_restore = 0);
   // Makes a sequence's table reach `tokens`; false and nothing changed when there is no room.
   bool extend(SequenceBlocks& sequence, int64_t tokens);
   void release(SequenceBlocks&& sequence);
@@ -108,7 +109,7 @@ class CacheCoordinator {
  private:
   int64_t snapshot_blocks(SnapshotKind kind) const;
   std::optional<PrefixHit> known_prefix(uint64_t salt, std::span<const int32_t> known, int64_t logits_from);
-  std::optional<Admitted> admit_from(const PrefixHit* hit, int64_t tokens, int64_t reserve);
+  std::optional<Admitted> admit_from(const PrefixHit* hit, int64_t tokens, int64_t reserve, int64_t for_restore);
   // `count` blocks more at the end of a list; false and nothing changed when there is no room.
   bool take(std::vector<BlockId>& list, int64_t count);
 
