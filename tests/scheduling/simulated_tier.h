@@ -40,6 +40,7 @@ class SimulatedTier final : public CacheTier {
   // request that has not been submitted yet.
   void tick();
   int64_t waiting() const { return static_cast<int64_t>(questions_.size()); }
+  bool waits(RequestId request) const { return questions_.contains(request); }
 
   int64_t questions = 0, found = 0, late = 0, without_room = 0;
 
