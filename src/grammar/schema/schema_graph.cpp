@@ -48,10 +48,30 @@ const std::map<std::string_view, Form>& enforced_keywords() {
 
 // Keywords that say nothing about which values are valid.
 bool is_annotation(std::string_view keyword) {
-  static const std::set<std::string_view> kAnnotations{
-      "title",     "description", "default",       "examples",        "example",          "deprecated",    "readOnly",
-      "writeOnly", "$comment",    "$schema",       "$defs",           "definitions",      "$vocabulary",   "$anchor",
-      "$id",       "id",          "contentSchema", "contentEncoding", "contentMediaType", "$dynamicAnchor"};
+  static const std::set<std::string_view> kAnnotations{"markdownDescription",
+                                                       "enumDescriptions",
+                                                       "markdownEnumDescriptions",
+                                                       "defaultSnippets",
+                                                       "title",
+                                                       "description",
+                                                       "default",
+                                                       "examples",
+                                                       "example",
+                                                       "deprecated",
+                                                       "readOnly",
+                                                       "writeOnly",
+                                                       "$comment",
+                                                       "$schema",
+                                                       "$defs",
+                                                       "definitions",
+                                                       "$vocabulary",
+                                                       "$anchor",
+                                                       "$id",
+                                                       "id",
+                                                       "contentSchema",
+                                                       "contentEncoding",
+                                                       "contentMediaType",
+                                                       "$dynamicAnchor"};
   return kAnnotations.count(keyword) > 0 || keyword.substr(0, 2) == "x-";
 }
 
