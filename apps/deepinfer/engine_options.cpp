@@ -67,8 +67,11 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
       ->group(kGroup);
   add_choice<DraftSchedule>(
       command, "--draft-schedule", options.draft_schedule,
-      {{"all", DraftSchedule::kAll}, {"causal", DraftSchedule::kCausal}, {"lagged", DraftSchedule::kLagged}},
-      "how many of the drafts are verified: all, causal or lagged (default); never changes an answer", kGroup);
+      {{"all", DraftSchedule::kAll},
+       {"causal", DraftSchedule::kCausal},
+       {"fresh", DraftSchedule::kFresh},
+       {"lagged", DraftSchedule::kLagged}},
+      "how many of the drafts are verified: all, causal, lagged or fresh (default); never changes an answer", kGroup);
   add_choice<std::string>(command, "--backend", options.backend, {{"cpu", "cpu"}, {"reference", "reference"}},
                           "cpu (default), or reference: plain C++, slow, the oracle", kGroup);
   add_number<int64_t>(command, "--log-stats", options.log_stats, {.lowest = 1},

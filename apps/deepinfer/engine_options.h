@@ -30,7 +30,7 @@ struct EngineCommandOptions {
   std::optional<int64_t> max_context;
   std::optional<int64_t> step_rows;
   std::optional<int32_t> draft_tokens;
-  DraftSchedule draft_schedule = DraftSchedule::kLagged;
+  DraftSchedule draft_schedule = DraftSchedule::kFresh;
   bool no_prefix_cache = false;
   std::string backend = "cpu";
   std::optional<int64_t> log_stats;  // steps between two lines

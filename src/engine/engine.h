@@ -42,7 +42,7 @@ struct EngineOptions {
   std::chrono::milliseconds decode_latency{250};  // bound on a step's time while something decodes
   bool prefix_cache = true;
   int64_t early_snapshot_interval = 4096;  // tokens; a multiple of 128
-  DraftSchedule draft_schedule = DraftSchedule::kLagged;
+  DraftSchedule draft_schedule = DraftSchedule::kFresh;
   // Where the measured times of steps are kept from start to start; empty: they are measured at every start.
   std::filesystem::path step_cost_file;
   // Prefixes that outlive the engine, in a folder of this name (docs/kv-tiers.md); empty: none.

@@ -84,6 +84,7 @@ class SequenceGenerator final : public Generator {
   Status prefill(std::span<const int32_t> prompt, Generation& generation);
   // One round: drafts, a step over the last token and them, and the choices that the drafts did not miss.
   Status decode(Generation& generation);
+  // Draws drafts for a proposal, or appends those to round_ that are to be verified.
   void draft(Generation& generation, int drafts);
   bool stop_if_cancelled(Generation& generation) const;
 
@@ -180,14 +181,16 @@ void SequenceGenerator::draft(Generation& generation, int drafts) {
   request.drafts = drafts;
   request.sampling = generation.chooser.draft_sampling();
   const DraftResult proposed = model_->draft({&request, 1});
+  const int32_t* tokens = proposed.tokens.row(0);
+  int drawn = 0;
+  while (drawn < drafts && tokens[drawn] >= 0) ++drawn;
   if (generation.chooser.tests_drafts()) {
-    int64_t drawn = 0;
-    while (drawn < drafts && proposed.tokens.row(0)[drawn] >= 0) ++drawn;
-    generation.chooser.proposal().begin({proposed.tokens.row(0), static_cast<size_t>(drawn)},
-                                        proposed.logits.rows_from(0, drawn));
+    generation.chooser.proposal().begin({tokens, static_cast<size_t>(drawn)}, proposed.logits.rows_from(0, drawn));
     return;
   }
-  for (int i = 0; i < drafts && proposed.tokens.row(0)[i] >= 0; ++i) round_.push_back(proposed.tokens.row(0)[i]);
+  if (generation.params.draft_tokens < 0)
+    drawn = draft_length_.choose({proposed.confidence.row(0), static_cast<size_t>(drawn)});
+  round_.insert(round_.end(), tokens, tokens + drawn);
 }
 
 Status SequenceGenerator::decode(Generation& generation) {

@@ -45,34 +45,38 @@ Settled settle(DraftPlanner& planner, float logit, int right, int ends = kDrafts
   return settled;
 }
 
-TEST(DraftPlanner, VerifiesAllWithoutAMeasuredCost) {
-  DraftPlanner planner(DraftSchedule::kLagged, StepCost());
+// Those that may leave drafting out.
+class DraftPlanning : public testing::TestWithParam<DraftSchedule> {};
+INSTANTIATE_TEST_SUITE_P(Schedules, DraftPlanning, testing::Values(DraftSchedule::kLagged, DraftSchedule::kFresh));
+
+TEST_P(DraftPlanning, VerifiesAllWithoutAMeasuredCost) {
+  DraftPlanner planner(GetParam(), StepCost());
   const Settled settled = settle(planner, -10, 0);
   EXPECT_EQ(settled.drafting, 100);
   EXPECT_EQ(settled.length, kDrafts);
 }
 
-TEST(DraftPlanner, GoesOnDraftingWhereItPays) {
-  DraftPlanner planner(DraftSchedule::kLagged, cost(1000, 20, 100));
+TEST_P(DraftPlanning, GoesOnDraftingWhereItPays) {
+  DraftPlanner planner(GetParam(), cost(1000, 20, 100));
   const Settled settled = settle(planner, 4, kDrafts);
   EXPECT_EQ(settled.drafting, 100);
   EXPECT_EQ(settled.length, kDrafts);
 }
 
-TEST(DraftPlanner, DoesNotBelieveConfidenceThatNothingBearsOut) {
-  DraftPlanner planner(DraftSchedule::kLagged, cost(1000, 500, 500));
+TEST_P(DraftPlanning, DoesNotBelieveConfidenceThatNothingBearsOut) {
+  DraftPlanner planner(GetParam(), cost(1000, 500, 500));
   EXPECT_LE(settle(planner, 4, 0).drafting, 10);
 }
 
-TEST(DraftPlanner, TheEndOfAnAnswerDoesNotSpeakAgainstDrafts) {
-  DraftPlanner planner(DraftSchedule::kLagged, cost(1000, 150, 150));
+TEST_P(DraftPlanning, TheEndOfAnAnswerDoesNotSpeakAgainstDrafts) {
+  DraftPlanner planner(GetParam(), cost(1000, 150, 150));
   const Settled settled = settle(planner, 4, kDrafts, 1);
   EXPECT_EQ(settled.drafting, 100);
   EXPECT_EQ(settled.length, kDrafts);
 }
 
-TEST(DraftPlanner, LooksAgainAndComesBack) {
-  DraftPlanner planner(DraftSchedule::kLagged, cost(1000, 100, 100));
+TEST_P(DraftPlanning, LooksAgainAndComesBack) {
+  DraftPlanner planner(GetParam(), cost(1000, 100, 100));
   settle(planner, 4, 0);
   for (int i = 0; i < 20; ++i) settle(planner, 4, kDrafts);
   EXPECT_EQ(settle(planner, 4, kDrafts).drafting, 100);

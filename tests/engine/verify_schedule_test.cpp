@@ -99,19 +99,21 @@ std::vector<std::vector<float>> random_lists() {
   return result;
 }
 
-RC_GTEST_PROP(VerifySchedule, TheLaggedBudgetIsTheBestOfAll, ()) {
+RC_GTEST_PROP(VerifySchedule, BudgetsAreTheBestOfAll, ()) {
   const Survivals s = survivals(random_lists());
   const auto sequences = static_cast<int64_t>(s.counts.size());
   RC_PRE(sequences > 0);
   const StepCost cost = linear_cost(*rc::gen::inRange(1, 2000), *rc::gen::inRange(0, 500), *rc::gen::inRange(0, 500));
-  VerifySchedule schedule;
-  const int64_t budget = schedule.lagged_budget(s, cost, sequences, 0);
   std::vector<float> sorted = s.values;
   std::sort(sorted.rbegin(), sorted.rend());
+  const bool fresh = *rc::gen::arbitrary<bool>();  // then drafts have been drawn
+  VerifySchedule schedule;
+  const int64_t budget =
+      fresh ? schedule.fresh_budget(s, cost, sequences, 0) : schedule.lagged_budget(s, cost, sequences, 0);
   const auto rate = [&](int64_t drafts) {
     double tokens = static_cast<double>(sequences);
     for (int64_t i = 0; i < drafts; ++i) tokens += sorted[static_cast<size_t>(i)];
-    const Time time = cost.verify(sequences + drafts) + (drafts > 0 ? cost.draft(sequences) : Time{0});
+    const Time time = cost.verify(sequences + drafts) + (fresh || drafts > 0 ? cost.draft(sequences) : Time{0});
     return tokens / static_cast<double>(time.count());
   };
   for (int64_t other = 0; other <= static_cast<int64_t>(sorted.size()); ++other)

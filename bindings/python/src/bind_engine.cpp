@@ -201,7 +201,7 @@ void bind_options(nb::module_& module) {
           "verify_all_drafts",
           [](const PythonEngineOptions& o) { return o.engine.draft_schedule == DraftSchedule::kAll; },
           [](PythonEngineOptions& o, bool v) {
-            o.engine.draft_schedule = v ? DraftSchedule::kAll : DraftSchedule::kLagged;
+            o.engine.draft_schedule = v ? DraftSchedule::kAll : DraftSchedule::kFresh;
           })
       .def_prop_rw(
           "step_cost_file", [](const PythonEngineOptions& o) { return o.engine.step_cost_file.string(); },

@@ -6,7 +6,7 @@
 namespace deepinfer {
 
 bool DraftPlanner::drafts(std::span<const RequestId> requests, std::span<const int> limits, int64_t other_rows) {
-  if (schedule_ != DraftSchedule::kLagged || !cost_.known()) return true;
+  if (schedule_ == DraftSchedule::kAll || schedule_ == DraftSchedule::kCausal || !cost_.known()) return true;
   stale_.clear();
   for (size_t i = 0; i < requests.size(); ++i) {
     const auto known = last_.find(requests[i]);
@@ -25,31 +25,19 @@ bool DraftPlanner::drafts(std::span<const RequestId> requests, std::span<const i
   }
   if (++skipped_ < kSkippedRounds) return false;
   skipped_ = 0;
+  looks_again_ = true;
   budget_ = std::accumulate(limits.begin(), limits.end(), int64_t{0});
   return true;
 }
 
 void DraftPlanner::append_calibrated(std::span<const float> raw, Survivals& survivals) const {
-  float most = 1;
-  for (size_t j = 0; j < raw.size(); ++j) {
-    const float ratio = j < calibration_.size() ? calibration_[j].ratio() : 1;
-    most = std::min(most, raw[j] * ratio);
-    survivals.values.push_back(most);
-  }
+  calibration_.append_corrected(raw, survivals.values);
   survivals.counts.push_back(static_cast<int64_t>(raw.size()));
 }
 
 void DraftPlanner::observe(RequestId request, int64_t judged, int64_t accepted) {
   const auto known = last_.find(request);
-  if (known == last_.end()) return;
-  constexpr double kForget = 0.95;
-  const auto count = std::min(static_cast<size_t>(judged), known->second.size());
-  if (calibration_.size() < count) calibration_.resize(count);
-  for (size_t j = 0; j < count; ++j) {
-    Calibration& c = calibration_[j];
-    c.promised = kForget * c.promised + known->second[j];
-    c.kept = kForget * c.kept + (static_cast<int64_t>(j) < accepted ? 1 : 0);
-  }
+  if (known != last_.end()) calibration_.observe(known->second, judged, accepted);
 }
 
 void DraftPlanner::choose(std::span<const RequestId> requests, const DraftResult& drafted, std::span<const int> drawn,
@@ -68,6 +56,9 @@ void DraftPlanner::choose(std::span<const RequestId> requests, const DraftResult
   if (schedule_ == DraftSchedule::kCausal) {
     verify_.causal(fresh_, cost_, other_rows, lengths);
   } else {
+    if (schedule_ == DraftSchedule::kFresh && !looks_again_)
+      budget_ = verify_.fresh_budget(fresh_, cost_, static_cast<int64_t>(requests.size()), other_rows);
+    looks_again_ = false;
     verify_.split(fresh_, budget_, lengths);
   }
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/speculation/confidence_calibration.h"
 #include "engine/speculation/step_cost.h"
 #include "engine/speculation/verify_schedule.h"
 #include "models/model.h"
@@ -18,6 +19,9 @@ enum class DraftSchedule : uint8_t {
   kAll,     // every draft is verified
   kCausal,  // algorithm A of dspark.md 3.3
   kLagged,  // algorithm B of dspark.md 3.4; does not draft where it would not pay
+  // As many as are best by the confidence in these very drafts; drafts where kLagged does.  Only exact verification
+  // allows such a choice (dspark.md 5.2, mode E), so it does not speak for requests with rejection sampling.
+  kFresh,
 };
 
 class DraftPlanner {
@@ -38,17 +42,11 @@ class DraftPlanner {
   // Rounds without drafts after which one drafts again, to see whether it pays by now.
   static constexpr int kSkippedRounds = 32;
 
-  // What confidence promised for a draft's place in the block and what came true, both forgetting: text that the draft
-  // does not know makes it too sure of itself.  Both begin with the same few tokens.
-  struct Calibration {
-    double promised = 2, kept = 2;
-    float ratio() const { return static_cast<float>(kept / promised); }
-  };
   // Appends a list of raw survivals, corrected.
   void append_calibrated(std::span<const float> raw, Survivals& survivals) const;
 
   DraftSchedule schedule_;
-  std::vector<Calibration> calibration_;  // by place
+  ConfidenceCalibration calibration_;
   StepCost cost_;
   VerifySchedule verify_;
   Survivals fresh_, stale_, raw_fresh_;
@@ -56,6 +54,7 @@ class DraftPlanner {
   std::vector<float> raw_;
   int64_t budget_ = 0;
   int skipped_ = 0;
+  bool looks_again_ = false;  // verifies all, to see what comes true
 };
 
 }  // namespace deepinfer

@@ -68,11 +68,22 @@ void VerifySchedule::causal(const Survivals& fresh, const StepCost& cost, int64_
 int64_t VerifySchedule::lagged_budget(const Survivals& stale, const StepCost& cost, int64_t sequences,
                                       int64_t other_rows) {
   sort_entries(stale);
+  // Without drafts nothing is drafted either.
+  return best_budget(cost, sequences, other_rows,
+                     rate(static_cast<double>(sequences), cost.verify(sequences + other_rows)));
+}
+
+int64_t VerifySchedule::fresh_budget(const Survivals& fresh, const StepCost& cost, int64_t sequences,
+                                     int64_t other_rows) {
+  sort_entries(fresh);
+  return best_budget(cost, sequences, other_rows,
+                     rate(static_cast<double>(sequences), cost.draft(sequences) + cost.verify(sequences + other_rows)));
+}
+
+int64_t VerifySchedule::best_budget(const StepCost& cost, int64_t sequences, int64_t other_rows, double best) const {
   const Time draft_time = cost.draft(sequences);
   double tokens = static_cast<double>(sequences);
   int64_t rows = sequences + other_rows;
-  // Without drafts nothing is drafted either.
-  double best = rate(tokens, cost.verify(rows));
   int64_t budget = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
     tokens += entries_[i].survival;

@@ -1,6 +1,7 @@
 // How many drafts of each sequence a step verifies (specs: dspark.md 3): confidence says how likely a draft survives,
-// StepCost what a row costs.  Pure functions.  Under exact-match verification every choice gives the same tokens; both
-// algorithms are also safe under rejection sampling, where a choice must not depend on the draft it decides about.
+// StepCost what a row costs.  Pure functions.  Under exact-match verification every choice gives the same tokens;
+// algorithms A and B are also safe under rejection sampling, where a choice must not depend on the draft it decides
+// about.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ class VerifySchedule {
   // Algorithm B: the number of drafts from survivals of earlier rounds (any maximum, no early stop), and its split over
   // the fresh ones: the most likely first, ties by draft, then by sequence.
   int64_t lagged_budget(const Survivals& stale, const StepCost& cost, int64_t sequences, int64_t other_rows);
+  // The same from the drafts themselves, which have been drawn in any case.
+  int64_t fresh_budget(const Survivals& fresh, const StepCost& cost, int64_t sequences, int64_t other_rows);
   void split(const Survivals& fresh, int64_t budget, std::vector<int>& lengths);
 
  private:
@@ -40,6 +43,8 @@ class VerifySchedule {
     int32_t sequence;
   };
   void sort_entries(const Survivals& survivals);
+  // Of the entries, those before which tokens per second are best; `best`: without any.
+  int64_t best_budget(const StepCost& cost, int64_t sequences, int64_t other_rows, double best) const;
 
   std::vector<Entry> entries_;
 };
