@@ -95,9 +95,13 @@ template <int M, int N>
 DI_LANE void tile_product(const Run& run, const Panel& w, const float* x, float* lanes, float* out) {
   Vec acc[M][N];
   if (run.first) {
-    for (int i = 0; i < M * N; ++i) acc[i / N][i % N] = zero();
+    for (int m = 0; m < M; ++m) {
+      for (int n = 0; n < N; ++n) acc[m][n] = zero();
+    }
   } else {
-    for (int i = 0; i < M * N; ++i) acc[i / N][i % N] = load_vec(lanes + i * kWidth);
+    for (int m = 0; m < M; ++m) {
+      for (int n = 0; n < N; ++n) acc[m][n] = load_vec(lanes + (m * N + n) * kWidth);
+    }
   }
   const int64_t columns = run.columns, stride = run.stride;
   for (int64_t i = 0; i < columns; i += kWidth) {
@@ -111,7 +115,9 @@ DI_LANE void tile_product(const Run& run, const Panel& w, const float* x, float*
   if (run.last) {
     for (int m = 0; m < M; ++m) sum_all_lanes<N>(acc[m], out + m * stride);
   } else {
-    for (int i = 0; i < M * N; ++i) store_vec(lanes + i * kWidth, acc[i / N][i % N]);
+    for (int m = 0; m < M; ++m) {
+      for (int n = 0; n < N; ++n) store_vec(lanes + (m * N + n) * kWidth, acc[m][n]);
+    }
   }
 }
 
@@ -234,6 +240,8 @@ void multiply_panel(const WeightBlock& weight, const uint16_t* packed, int64_t r
   const int64_t columns = packed_columns(weight.format, weight.k);
   for (int64_t n = 0; n < weight.outputs; n += kPanelOutputs) {
     const int64_t outputs = weight.outputs - n < kPanelOutputs ? weight.outputs - n : kPanelOutputs;
+    const bool widened =
+        n > 0 && columns <= kPanelColumns && next_rows(rows, kPanelRows) == rows;  // by the first panel
     for (int64_t m = 0, count; m < rows; m += count) {
       count = next_rows(rows - m, kPanelRows);
       for (int64_t begin = 0; begin < columns; begin += kPanelColumns) {
@@ -243,8 +251,9 @@ void multiply_panel(const WeightBlock& weight, const uint16_t* packed, int64_t r
           decode_weight_row(weight, n + i, begin, weight_end, w + i * kPanelColumns,
                             factors + i * kPanelSteps * kWidth);
         }
-        for (int64_t i = 0; i < count; ++i)
+        for (int64_t i = 0; i < count && !widened; ++i) {
           widen_run(packed + (m + i) * columns + begin, end - begin, x + i * kPanelColumns);
+        }
         const Run run{.columns = end - begin, .first = begin == 0, .last = end == columns, .stride = stride};
         if (kFp4ScaledSteps && weight.format == WeightFormat::kFp4) {
           panel_product<kFp4ScaledSteps>(run, count, outputs, panel, x, lanes, out + m * stride + n);
