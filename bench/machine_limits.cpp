@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "base/check.h"
 
@@ -67,7 +68,9 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {};
 };
 
-// Four accumulators over two operands each: 16 x 16 x 32 multiply-adds a tile instruction.
+// Four accumulators over two operands each: 16 x 16 x 32 multiply-adds a tile instruction.  The operands are random
+// numbers of both signs and of eight powers of two: on zeros the unit draws less power and runs up to a third faster
+// than it ever does on data.
 __attribute__((target("amx-tile,amx-bf16"))) double dot_amx(int64_t rounds) {
   constexpr int kArchRequestPermission = 0x1023, kTileData = 18;
   syscall(SYS_arch_prctl, kArchRequestPermission, kTileData);
@@ -77,15 +80,22 @@ __attribute__((target("amx-tile,amx-bf16"))) double dot_amx(int64_t rounds) {
     config.rows[tile] = 16;
   }
   _tile_loadconfig(&config);
-  alignas(64) uint16_t operand[512] = {};
+  alignas(64) uint16_t operands[4][512];
+  uint32_t random = 2463534242;
+  for (uint16_t& value : std::span(&operands[0][0], 4 * 512)) {
+    random ^= random << 13;
+    random ^= random >> 17;
+    random ^= random << 5;
+    value = static_cast<uint16_t>(0x3C00 | (random & 0x83FF));
+  }
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  _tile_loadd(4, operand, 64);
-  _tile_loadd(5, operand, 64);
-  _tile_loadd(6, operand, 64);
-  _tile_loadd(7, operand, 64);
+  _tile_loadd(4, operands[0], 64);
+  _tile_loadd(5, operands[1], 64);
+  _tile_loadd(6, operands[2], 64);
+  _tile_loadd(7, operands[3], 64);
   for (int64_t i = 0; i < rounds; ++i) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
