@@ -69,8 +69,7 @@ struct alignas(64) TileConfig {
 };
 
 // Four accumulators over two operands each: 16 x 16 x 32 multiply-adds a tile instruction.  The operands are random
-// numbers of both signs and of eight powers of two: on zeros the unit draws less power and runs up to a third faster
-// than it ever does on data.
+// numbers of both signs and of eight powers of two: on zeros the unit may run faster than it ever does on data.
 __attribute__((target("amx-tile,amx-bf16"))) double dot_amx(int64_t rounds) {
   constexpr int kArchRequestPermission = 0x1023, kTileData = 18;
   syscall(SYS_arch_prctl, kArchRequestPermission, kTileData);
