@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "backends/cpu/peak_rate.h"
 #include "bench/kernel_attention.h"
 #include "bench/kernel_cache_rate.h"
 #include "bench/kernel_weights.h"

@@ -29,18 +29,4 @@ class ReadBandwidth {
   Buffer buffer_;
 };
 
-enum class PeakUnit {
-  kFp32Avx2,    // FMA on 8 floats
-  kFp32Avx512,  // FMA on 16 floats
-  kBf16Amx,     // bf16 tiles
-};
-std::string_view to_string(PeakUnit unit);
-
-// The unit that products of a path run on: "cpu/avx2", "cpu/avx512", "cpu/amx".
-PeakUnit peak_unit_of(std::string_view backend);
-
-// Floating-point operations a second (a multiply-add is two) of all threads of a pool from registers, for about 20 ms.
-// The CPU must have the unit.
-double sample_peak(PeakUnit unit, ThreadPool& pool);
-
 }  // namespace deepinfer::bench

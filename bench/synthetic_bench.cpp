@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "backends/cpu/peak_rate.h"
 #include "base/thread_pool.h"
 #include "bench/machine_limits.h"
 #include "bench/median.h"

@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "bench/generated_weights.h"
 #include "models/deepseek_v41/activations.h"
+#include "models/deepseek_v41/step_work.h"
 #include "models/deepseek_v41/tensor_names.h"
 #include "tensor/formats.h"
 
@@ -238,27 +239,11 @@ uint64_t SyntheticLayers::weight_bytes_of_step(int64_t rows) const {
 }
 
 double SyntheticLayers::operations(int64_t position, int64_t rows) const {
-  const auto multiply_adds = [](const LinearWeight& w) { return static_cast<double>(w.n) * static_cast<double>(w.k); };
-  double products = 0;
-  for (const v41::LayerWeights& layer : weights_.layers) {
-    for (const LinearWeight& weight : dense_products(layer)) products += multiply_adds(weight);
-    const ExpertWeights& expert = layer.feed_forward.experts.front();
-    products +=
-        config_.num_experts_per_tok * (multiply_adds(expert.w1) + multiply_adds(expert.w3) + multiply_adds(expert.w2));
-    products += static_cast<double>(mix_bytes(config_) / sizeof(float));
-  }
-  double attention = 0;
-  for (int layer = 0; layer < config_.num_hidden_layers; ++layer) {
-    const v41::LayerSpec& spec = table_[layer];
-    for (int64_t p = position; p < position + rows; ++p) {
-      const int64_t visible = visible_rows(spec, p);
-      const int64_t keys =
-          std::min<int64_t>(p + 1, config_.sliding_window) + std::min<int64_t>(visible, config_.index_topk);
-      attention += 2.0 * static_cast<double>(keys) * config_.num_attention_heads * config_.head_dim;
-      if (spec.owns_index()) attention += static_cast<double>(visible) * config_.index_n_heads * config_.index_head_dim;
-    }
-  }
-  return 2 * (products * static_cast<double>(rows) + attention);
+  StepSequence sequence;
+  sequence.rows = rows;
+  sequence.position = position;
+  sequence.logits_from = position + rows;
+  return v41::StepWorkCount(config_, table_, weights_).count({&sequence, 1}).total;
 }
 
 }  // namespace deepinfer::bench

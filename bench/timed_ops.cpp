@@ -33,10 +33,42 @@ int64_t expert_bytes(const MixtureOfExperts& op) {
   return sum;
 }
 
+int64_t multiply_adds(const LinearWeight& weight) {
+  return weight.n * weight.k;
+}
+
+int64_t multiply_adds(const ExpertWeights& expert) {
+  return multiply_adds(expert.w1) + multiply_adds(expert.w3) + multiply_adds(expert.w2);
+}
+
+// Rows that compete for a query that sees `visible` of them.
+int64_t competing_rows(const IndexTopk& op, int64_t row, int64_t visible) {
+  if (op.pool != IndexTopk::Pool::kUse) return visible;
+  int64_t rows = 0;
+  for (int64_t i = 0; i < op.candidates.columns; ++i) {
+    const int64_t block = op.candidates.row(row)[i];
+    if (block >= 0) rows += std::min<int64_t>(op.candidate_block, visible - block * op.candidate_block);
+  }
+  return rows;
+}
+
+// Window records and chosen rows that a query looks at.
+int64_t attended_rows(const SparseAttention& op, const AttentionSequence& sequence, int64_t i) {
+  int64_t rows = 0;
+  if (op.window == SparseAttention::Window::kCausal) {
+    rows = std::min<int64_t>(sequence.position + i + 1 - sequence.first_visible, op.window_size);
+  } else {
+    const int64_t first = std::max<int64_t>(sequence.first_visible, sequence.step_position - op.window_size);
+    rows = sequence.step_position - first + sequence.step_records;
+  }
+  for (int64_t k = 0; k < op.selected.columns; ++k) rows += op.selected.row(sequence.first_row + i)[k] >= 0 ? 1 : 0;
+  return rows;
+}
+
 }  // namespace
 
 template <typename Call>
-void TimedOps::time(std::string_view name, int64_t weight_bytes, Call&& call) {
+OpTime& TimedOps::time(std::string_view name, int64_t weight_bytes, Call&& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
@@ -45,6 +77,7 @@ void TimedOps::time(std::string_view name, int64_t weight_bytes, Call&& call) {
   ++found->second.calls;
   found->second.seconds += spent.count();
   found->second.weight_bytes += weight_bytes;
+  return found->second;
 }
 
 std::vector<OpTime> TimedOps::times() const {
@@ -55,19 +88,24 @@ std::vector<OpTime> TimedOps::times() const {
 }
 
 void TimedOps::matmul(const Matmul& op) {
-  time(product_name("matmul", op.weight), op.weight.bytes(), [&] { ops_.matmul(op); });
+  OpTime& entry = time(product_name("matmul", op.weight), op.weight.bytes(), [&] { ops_.matmul(op); });
+  entry.multiply_adds += op.x.rows * multiply_adds(op.weight);
 }
 
 void TimedOps::grouped_matmul(const GroupedMatmul& op) {
-  time(product_name("grouped_matmul", op.weight), op.weight.bytes(), [&] { ops_.grouped_matmul(op); });
+  OpTime& entry = time(product_name("grouped_matmul", op.weight), op.weight.bytes(), [&] { ops_.grouped_matmul(op); });
+  entry.multiply_adds += op.x.rows * multiply_adds(op.weight);
 }
 
 void TimedOps::route(const Route& op) {
-  time("route", op.gate.bytes(), [&] { ops_.route(op); });
+  OpTime& entry = time("route", op.gate.bytes(), [&] { ops_.route(op); });
+  entry.multiply_adds += op.x.rows * multiply_adds(op.gate);
 }
 
 void TimedOps::mixture_of_experts(const MixtureOfExperts& op) {
-  time("mixture_of_experts", expert_bytes(op), [&] { ops_.mixture_of_experts(op); });
+  OpTime& entry = time("mixture_of_experts", expert_bytes(op), [&] { ops_.mixture_of_experts(op); });
+  const int64_t shared = op.shared.w1.empty() ? 0 : multiply_adds(op.shared);
+  entry.multiply_adds += op.x.rows * (shared + op.expert.columns * multiply_adds(op.experts[0]));
 }
 
 void TimedOps::embed_tokens(const EmbedTokens& op) {
@@ -91,7 +129,8 @@ void TimedOps::quantize_activation(const QuantizeActivation& op) {
 }
 
 void TimedOps::hyper_connection_mix(const HyperConnectionMix& op) {
-  time("hyper_connection_mix", 0, [&] { ops_.hyper_connection_mix(op); });
+  OpTime& entry = time("hyper_connection_mix", 0, [&] { ops_.hyper_connection_mix(op); });
+  entry.multiply_adds += op.streams.rows * op.streams.columns * (op.pre.columns + op.post.columns + op.comb.columns);
 }
 
 void TimedOps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
@@ -139,11 +178,22 @@ void TimedOps::make_index_queries(const MakeIndexQueries& op) {
 }
 
 void TimedOps::index_topk(const IndexTopk& op) {
-  time("index_topk", 0, [&] { ops_.index_topk(op); });
+  OpTime& entry = time("index_topk", 0, [&] { ops_.index_topk(op); });
+  for (int s = 0; s < op.sequence_count; ++s) {
+    const IndexSequence& sequence = op.sequences[s];
+    for (int64_t i = 0; i < sequence.rows; ++i)
+      entry.multiply_adds += int64_t{op.heads} * op.head_dim *
+                             competing_rows(op, sequence.first_row + i, (sequence.position + i + 1) / op.ratio);
+  }
 }
 
 void TimedOps::sparse_attention(const SparseAttention& op) {
-  time("sparse_attention", 0, [&] { ops_.sparse_attention(op); });
+  OpTime& entry = time("sparse_attention", 0, [&] { ops_.sparse_attention(op); });
+  for (int s = 0; s < op.sequence_count; ++s) {
+    const AttentionSequence& sequence = op.sequences[s];
+    for (int64_t i = 0; i < sequence.rows; ++i)
+      entry.multiply_adds += 2 * int64_t{op.heads} * op.head_dim * attended_rows(op, sequence, i);
+  }
 }
 
 void TimedOps::add_rows(const AddRows& op) {

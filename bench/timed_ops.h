@@ -16,7 +16,8 @@ struct OpTime {
   std::string name;  // of the operation; of a matrix product also its format and shape
   int64_t calls = 0;
   double seconds = 0;
-  int64_t weight_bytes = 0;  // of matrix products: bytes of the weights used, each expert once a call
+  int64_t multiply_adds = 0;  // of matrix products, attention, row choice and hyper-connection mixing
+  int64_t weight_bytes = 0;   // of matrix products: bytes of the weights used, each expert once a call
 };
 
 class TimedOps : public Ops {
@@ -57,7 +58,7 @@ class TimedOps : public Ops {
 
  private:
   template <typename Call>
-  void time(std::string_view name, int64_t weight_bytes, Call&& call);
+  OpTime& time(std::string_view name, int64_t weight_bytes, Call&& call);
 
   Ops& ops_;
   std::map<std::string, OpTime, std::less<>> times_;

@@ -158,6 +158,7 @@ void add_batch_command(CLI::App& program, Action& action) {
   add_speculative_sampling(command, options->speculative_sampling);
   command.add_flag("-q,--quiet", options->quiet, "no progress on standard error");
   add_engine_options(command, options->engine);
+  add_request_log_option(command, options->engine);
   command.callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

@@ -227,6 +227,7 @@ void add_load_command(CLI::App& bench, Action& action, Kind kind, const char* na
   command.add_flag("--json", options->json, "print one JSON object a result");
   add_workload_options(command, *options);
   add_engine_options(command, options->engine);
+  add_request_log_option(command, options->engine);
   command.callback([kind, options, &action] { action = [kind, options] { return run(kind, *options); }; });
 }
 

@@ -19,6 +19,7 @@ void add_chat_command(CLI::App& program, Action& action);
 void add_inspect_command(CLI::App& program, Action& action);
 void add_tokenize_command(CLI::App& program, Action& action);
 void add_batch_command(CLI::App& program, Action& action);
+void add_replay_command(CLI::App& program, Action& action);
 void add_bench_command(CLI::App& program, Action& action);
 
 // Of `bench`.

@@ -1,14 +1,17 @@
 #include "engine_options.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <map>
 
 #include "backends/cpu/cpu_ops.h"
+#include "backends/cpu/peak_rate.h"
 #include "engine/metrics/stats_line.h"
 #include "model_location.h"
 #include "number_option.h"
 #include "ops/ops.h"
 #include "terminal.h"
+#include "version.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -28,6 +31,12 @@ void add_choice(CLI::App& command, const char* name, T& target, const std::map<s
     throw CLI::ValidationError(name, "`" + text + "` is not allowed, allowed: " + allowed);
   };
   command.add_option_function<std::string>(name, read, help)->type_name("NAME")->group(group);
+}
+
+ThreadPoolOptions threads_of(const EngineCommandOptions& options) {
+  ThreadPoolOptions threads;
+  threads.threads = options.threads.value_or(0);
+  return threads;
 }
 
 }  // namespace
@@ -83,9 +92,23 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
       ->group(kGroup);
 }
 
+void add_request_log_option(CLI::App& command, EngineCommandOptions& options) {
+  command
+      .add_option("--request-log", options.request_log,
+                  "write every request and answer to FILE, a new one, for `deepinfer replay`")
+      ->type_name("FILE")
+      ->group("Engine");
+}
+
+Result<RequestLogHeader> LoadedEngine::log_header() const {
+  return request_log_header(*engine, options, commit_id(), name);
+}
+
 Status LoadedEngine::close() {
   engine.reset();
-  return trace ? trace->close() : Status();
+  const Status traced = trace ? trace->close() : Status();
+  const Status logged = request_log ? request_log->close() : Status();
+  return traced.ok() ? logged : traced;
 }
 
 Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
@@ -104,28 +127,38 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
     ops = make_reference_ops();
   } else {
     CpuOpsOptions cpu;
-    cpu.threads.threads = options.threads.value_or(0);
+    cpu.threads = threads_of(options);
     DI_ASSIGN_OR_RETURN(ops, make_cpu_ops(cpu));
   }
-  EngineOptions engine;
+  EngineOptions& engine = loaded.options;
   engine.model = loaded.folder;
   engine.max_context = options.max_context.value_or(0);
   engine.max_sequences = options.sequences();
   engine.step_rows = options.step_rows.value_or(engine.step_rows);
-  if (options.cache_memory) engine.cache_bytes = static_cast<int64_t>(*options.cache_memory * 1e9);
+  if (options.cache_memory) engine.cache_bytes = std::llround(*options.cache_memory * 1e9);
   if (options.kv_host_memory) engine.kv_host_bytes = static_cast<int64_t>(*options.kv_host_memory * 1e9);
   engine.prefix_cache = !options.no_prefix_cache;
   engine.draft_schedule = options.draft_schedule;
   loaded.metrics = std::make_shared<EngineMetrics>();
   engine.observers.push_back(loaded.metrics);
   if (options.log_stats)
-    engine.observers.push_back(std::make_shared<StatsLine>(*options.log_stats, engine.step_rows, engine.max_sequences,
-                                                           [](std::string_view line) { write_standard_error(line); }));
+    engine.observers.push_back(std::make_shared<StatsLine>(
+        *options.log_stats,
+        StatsLine::Limits{engine.step_rows, engine.max_sequences, measure_peak(ops->name(), threads_of(options))},
+        [](std::string_view line) { write_standard_error(line); }));
   if (options.trace) {
     DI_ASSIGN_OR_RETURN(loaded.trace, ChromeTrace::create(*options.trace));
     engine.observers.push_back(loaded.trace);
   }
+  if (options.request_log) {
+    DI_ASSIGN_OR_RETURN(loaded.request_log, RequestLog::create(*options.request_log));
+    engine.observers.push_back(loaded.request_log);
+  }
   DI_ASSIGN_OR_RETURN(loaded.engine, Engine::open(engine, std::move(ops)));
+  if (loaded.request_log) {
+    DI_ASSIGN_OR_RETURN(const RequestLogHeader header, loaded.log_header());
+    loaded.request_log->begin(header);
+  }
   return loaded;
 }
 

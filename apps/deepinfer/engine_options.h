@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/metrics/chrome_trace.h"
 #include "engine/metrics/engine_metrics.h"
+#include "engine/request_log/request_log.h"
 #include "generation_defaults.h"
 #include "text/tokenizer.h"
 
@@ -35,12 +36,15 @@ struct EngineCommandOptions {
   std::string backend = "cpu";
   std::optional<int64_t> log_stats;  // steps between two lines
   std::optional<std::string> trace;
+  std::optional<std::string> request_log;
 
   int sequences() const { return max_sequences.value_or(EngineOptions().max_sequences); }
 };
 
 // Ranges are checked while the command line is read.
 void add_engine_options(CLI::App& command, EngineCommandOptions& options);
+// --request-log, of commands that answer requests.
+void add_request_log_option(CLI::App& command, EngineCommandOptions& options);
 
 struct LoadedEngine {
   std::filesystem::path folder;
@@ -48,10 +52,14 @@ struct LoadedEngine {
   GenerationDefaults defaults;
   std::unique_ptr<Tokenizer> tokenizer;
   std::shared_ptr<EngineMetrics> metrics;
-  std::shared_ptr<ChromeTrace> trace;  // null: none was asked for
-  std::unique_ptr<Engine> engine;      // goes first
+  std::shared_ptr<ChromeTrace> trace;       // null: none was asked for
+  std::shared_ptr<RequestLog> request_log;  // null: none was asked for
+  EngineOptions options;                    // of the engine
+  std::unique_ptr<Engine> engine;           // goes first
 
-  // Closes the engine and the trace; the trace's error, if it could not be written.
+  // What a log of this engine's requests begins with.
+  Result<RequestLogHeader> log_header() const;
+  // Closes the engine, the trace and the request log; the error of the file that could not be written.
   Status close();
 };
 

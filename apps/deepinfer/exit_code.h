@@ -13,6 +13,7 @@ enum class ExitCode : int {
   kUsage = 2,          // unknown option, missing or out-of-range value
   kInput = 3,          // the model, a file or the prompt is wrong or missing
   kMachine = 4,        // this build or machine cannot: unknown model type, CPU, memory, read or write refused
+  kDifferent = 5,      // replay: an answer is another one than in the log
   kFileShrank = 74,    // a mapped model file became shorter while it was in use
   kInterrupted = 130,  // SIGINT
 };

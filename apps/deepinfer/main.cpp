@@ -24,8 +24,8 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer COMMAND --help                   options and examples of one command
 
 Without -m the demonstration model DeepSeek-V4.1-Tiny answers; see -m of `deepinfer run --help`.
-Exit codes: 0 done, 2 wrong options, 3 wrong model, file or prompt, 4 this build or machine cannot, 74 a model file shrank while in
-use, 130 interrupted, 1 a bug.)";
+Exit codes: 0 done, 2 wrong options, 3 wrong model, file or prompt, 4 this build or machine cannot, 5 a replayed answer differs, 74
+a model file shrank while in use, 130 interrupted, 1 a bug.)";
 
 // "deepinfer run", the command that was being read when parsing failed.
 std::string parsed_command(const CLI::App& program) {
@@ -58,6 +58,7 @@ ExitCode run_program(int argc, char** argv) {
   add_inspect_command(program, action);
   add_tokenize_command(program, action);
   add_batch_command(program, action);
+  add_replay_command(program, action);
   add_bench_command(program, action);
 
   StandardOutput out;

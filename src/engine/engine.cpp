@@ -62,6 +62,7 @@ Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback 
   r.prompt = request.prompt;
   const RequestId id = r.id;
   submission.on_update = std::move(on_update);
+  for (const auto& observer : setup_.options.observers) observer->accepted(id, request, submission.at);
   if (request.grammar) {
     DI_ASSIGN_OR_RETURN(GrammarCompiler * compiler, grammar_compiler());
     submission.grammar = compiler->compile(*request.grammar);
@@ -334,6 +335,7 @@ void ThreadedEngine::deliver() {
       update.drafted = item.drafted;
       update.weights_version = item.weights_version;
       update.choices = item.choices.get();
+      for (const auto& observer : setup_.options.observers) observer->updated(update, start);
       (*item.on_update)(update);
       if (item.end) ++ends;
     }

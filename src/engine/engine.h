@@ -33,6 +33,9 @@
 
 namespace deepinfer {
 
+class Model;
+struct StepLimits;
+
 struct EngineOptions {
   std::filesystem::path model;                    // folder with config.json, tokenizer.json, safetensors
   int64_t max_context = 0;                        // tokens; 0: the model's own, or what the cache holds if that is less
@@ -55,6 +58,8 @@ struct EngineOptions {
   int64_t kv_host_bytes = 0;
   // In place of a folder: makes the tier's store for records of an identity (tier_identity.h).
   std::function<Result<std::unique_ptr<KvStore>>(const std::string& identity)> kv_store;
+  // In place of the folder's: makes the model (tests and benchmarks).  It prepares the backend for the limits.
+  std::function<Result<std::unique_ptr<Model>>(const StepLimits& limits, Ops& ops)> make_model;
   std::vector<std::shared_ptr<EngineObserver>> observers;  // called on the engine's threads
 };
 

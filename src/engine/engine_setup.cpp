@@ -63,6 +63,15 @@ StepLimits step_limits(const EngineOptions& o) {
   return limits;
 }
 
+Result<std::unique_ptr<Model>> make_model(const EngineOptions& options, Ops& ops) {
+  if (options.make_model) return options.make_model(step_limits(options), ops);
+  ModelOptions wanted;
+  wanted.folder = options.model;
+  wanted.limits = step_limits(options);
+  wanted.tokens = [folder = options.model] { return load_model_tokens(folder); };
+  return open_model(wanted, ops);
+}
+
 CacheGeometry geometry(const EngineOptions& o, const CacheLayout& layout) {
   CacheGeometry g;
   g.blocks = o.cache_bytes / layout.bytes_per_block();
@@ -127,11 +136,7 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   EngineSetup setup;
   setup.options = options;
   setup.ops = std::move(ops);
-  ModelOptions wanted;
-  wanted.folder = options.model;
-  wanted.limits = step_limits(options);
-  wanted.tokens = [folder = options.model] { return load_model_tokens(folder); };
-  DI_ASSIGN_OR_RETURN(setup.model, open_model(wanted, *setup.ops));
+  DI_ASSIGN_OR_RETURN(setup.model, make_model(options, *setup.ops));
 
   const CacheLayout& layout = setup.model->cache_layout();
   const CacheGeometry cache = geometry(options, layout);

@@ -22,6 +22,7 @@ void StepOutcome::clear() {
   result.clear();
   tokens.clear();
   details.clear();
+  shape = {};
 }
 
 StepExecutor::StepExecutor(Model& model, Ops& ops, CacheMemory& memory, DraftPlanner planner, int64_t step_sequences)
@@ -218,7 +219,21 @@ MatrixView<float> StepExecutor::forward() {
   return logits;
 }
 
+StepShape StepExecutor::shape() const {
+  StepShape shape;
+  for (const StepSequence& s : step_) {
+    const int64_t keys = s.position + s.rows;
+    shape.rows += s.rows;
+    shape.rows_times_keys += s.rows * keys;
+    shape.most_keys = std::max(shape.most_keys, keys);
+    shape.fewest_keys = shape.fewest_keys == 0 ? keys : std::min(shape.fewest_keys, keys);
+  }
+  shape.work = model_.work(step_);
+  return shape;
+}
+
 void StepExecutor::choose(StepOutcome& outcome) {
+  outcome.shape = shape();
   const MatrixView<float> logits = forward();
   rows_.clear();
   row_counts_.clear();

@@ -19,6 +19,14 @@
 
 namespace deepinfer {
 
+// How large a step was.  Keys of a sequence: positions up to its last row.
+struct StepShape {
+  int64_t rows = 0;
+  int64_t rows_times_keys = 0;  // summed over the sequences
+  int64_t most_keys = 0, fewest_keys = 0;
+  StepWork work;
+};
+
 // What a step decided, beside the numbers for the scheduler.
 struct StepOutcome {
   StepResult result;
@@ -33,6 +41,7 @@ struct StepOutcome {
     std::unique_ptr<TokenChoices> choices;        // with tokens, where asked for
   };
   std::vector<Detail> details;
+  StepShape shape;
 
   void clear();
 };
@@ -64,6 +73,7 @@ class StepExecutor {
   // Runs the forward pass; masks are made beside it.
   MatrixView<float> forward();
   void choose(StepOutcome& outcome);
+  StepShape shape() const;
 
   Model& model_;
   Ops& ops_;

@@ -101,6 +101,12 @@ class PreparedWeights {
   virtual ~PreparedWeights() = default;
 };
 
+// Floating-point operations of a step, a multiply-add counted as two.
+struct StepWork {
+  double attention = 0;  // attention and the choice of rows for it
+  double total = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -124,6 +130,9 @@ class Model {
   // Exchanges the model's weights for prepared ones of the same model.  No step runs meanwhile; cached records stay as
   // the weights before made them.
   virtual void exchange_weights(PreparedWeights& weights) = 0;
+
+  // Arithmetic of forward(step).
+  virtual StepWork work(std::span<const StepSequence> step) const = 0;
 
   // First position whose draft context steps under `rule` keep.
   virtual int64_t draft_context_start(const RowRule& rule) const = 0;

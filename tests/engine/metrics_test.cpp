@@ -68,6 +68,7 @@ Step make_step(uint64_t number, RequestId prompt, RequestId decoding, int64_t to
   step.scheduler.total_blocks = 100;
   step.scheduler.held_blocks = 25;
   const Time start = milliseconds(10 * number);
+  step.outcome.shape = {105, 100 * 100 + 5 * 40, 100, 40, {.attention = 2e6, .total = 5e6}};
   step.times = {start - milliseconds(1), start, start, start + milliseconds(10)};
   return step;
 }
@@ -140,13 +141,15 @@ TEST(PrometheusText, IsAnExposition) {
   for (const char* sample : {"deepinfer_requests_waiting{model_name=\"a \\\"model\\\"\\\\\"} 7",
                              "deepinfer_requests_total{model_name=\"a \\\"model\\\"\\\\\",reason=\"length\"} 1",
                              "deepinfer_round_tokens_bucket{model_name=\"a \\\"model\\\"\\\\\",le=\"3\"} 1",
+                             "deepinfer_flops_total{model_name=\"a \\\"model\\\"\\\\\",part=\"attention\"} 2000000",
+                             "deepinfer_flops_total{model_name=\"a \\\"model\\\"\\\\\",part=\"products\"} 3000000",
                              "deepinfer_first_token_seconds_count{model_name=\"a \\\"model\\\"\\\\\"} 1"})
     EXPECT_NE(text.find(sample), std::string::npos) << sample;
 }
 
 TEST(StatsLine, HasTheNamesOfDeepInfer) {
   std::vector<std::string> printed;
-  StatsLine stats(2, 512, 4, [&](std::string_view line) { printed.emplace_back(line); });
+  StatsLine stats(2, {512, 4, 1e9}, [&](std::string_view line) { printed.emplace_back(line); });
   tell(stats, make_step(1, 1, 2, 3, 5));
   EXPECT_TRUE(printed.empty());
   stats.request_ended(2, make_summary(EndReason::kLength), milliseconds(20));
@@ -182,15 +185,23 @@ TEST(StatsLine, HasTheNamesOfDeepInfer) {
                            "finished 1",
                            "preempted 0",
                            "aborted 0",
-                           "sum_seqlen_qxk -",
-                           "max_seqlen_k -",
-                           "min_seqlen_k -",
-                           "attn_TFLOPs -",
-                           "MFU -"}) {
+                           "sum_seqlen_qxk 20400",
+                           "max_seqlen_k 100",
+                           "min_seqlen_k 40",
+                           "attn_TFLOPs 0.0002",
+                           "MFU 50.00%)"}) {
     const size_t found = printed[0].find(name, at);
     ASSERT_NE(found, std::string::npos) << name << " in " << printed[0];
     at = found;
   }
+}
+
+TEST(StatsLine, HasNoUtilisationWithoutAPeak) {
+  std::vector<std::string> printed;
+  StatsLine stats(1, {512, 4, 0}, [&](std::string_view line) { printed.emplace_back(line); });
+  tell(stats, make_step(1, 1, 2, 3, 5));
+  ASSERT_EQ(printed.size(), 1u);
+  EXPECT_TRUE(printed[0].ends_with("attn_TFLOPs 0.0002, MFU -)\n")) << printed[0];
 }
 
 TEST(ChromeTrace, IsJson) {

@@ -14,7 +14,8 @@ from deepinfer.environment import REFUSED, Environment
 
 TEXT = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
 OWN_ARGUMENTS = {"backend", "threads", "cache_bytes", "prefix_caching", "decode_latency_ms", "kv_disk_folder",
-                 "kv_disk_bytes", "kv_host_bytes", "prefix_replay", "replay_tokens"}
+                 "kv_disk_bytes", "kv_host_bytes", "prefix_replay", "replay_tokens",
+                 "request_log"}
 
 
 def table(heading):

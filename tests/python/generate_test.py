@@ -1,6 +1,7 @@
 """LLM.generate: DeepInfer's result forms, prompts, seeds, and failures in their places."""
 
 import array
+import json
 
 import pytest
 
@@ -207,3 +208,18 @@ def test_disk_folders_that_cannot_be(tmp_path):
         deepinfer.LLM(MODEL, kv_host_bytes=1, **SMALL)
     with pytest.raises(ValueError, match="kv_disk_bytes"):
         deepinfer.LLM(MODEL, kv_disk_folder=tmp_path / "kv", kv_disk_bytes=1, **SMALL)
+
+
+def test_request_log_holds_requests_and_answers(tmp_path):
+    file = tmp_path / "run.log"
+    with deepinfer.LLM(MODEL, max_model_len=512, request_log=file, **SMALL) as llm:
+        [answer] = llm.generate(prompt_token_ids=[[0, 5, 300]],
+                                sampling_params=SamplingParams(max_tokens=5, seed=3, ignore_eos=True))
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines[0]["deepinfer_request_log"] == 1 and lines[0]["max_context"] == 512
+    assert lines[1]["prompt"] == [0, 5, 300] and lines[1]["seed"] == 3
+    assert [token[0] for token in lines[2]["tokens"]] == ids_of(answer)
+    with pytest.raises(ValueError, match="is there already"):
+        deepinfer.LLM(MODEL, max_model_len=512, request_log=file, **SMALL)
+    with pytest.raises(TypeError, match="request_log"):
+        deepinfer.LLM(MODEL, request_log=5)

@@ -53,6 +53,7 @@ class EngineArgs:
     kv_host_bytes: int = 0
     prefix_replay: Optional[str] = None
     replay_tokens: Optional[int] = None
+    request_log: Optional[str] = None
 
     def __post_init__(self) -> None:
         self._check_text()
@@ -60,12 +61,13 @@ class EngineArgs:
         self._check_numbers()
 
     def _check_text(self) -> None:
-        for field in ("model", "tokenizer", "kv_disk_folder"):
+        for field in ("model", "tokenizer", "kv_disk_folder", "request_log"):
             value = getattr(self, field)
             if field != "model" and value is None:
                 continue
             if not isinstance(value, (str, os.PathLike)):
-                raise TypeError(f"{field} is {value!r}, a {type(value).__name__}; allowed: the path of a folder")
+                raise TypeError(f"{field} is {value!r}, a {type(value).__name__}; allowed: the path of a "
+                                f"{'file' if field == 'request_log' else 'folder'}")
             setattr(self, field, os.fspath(value))
         if not isinstance(self.served_model_name, str):
             raise TypeError(f"served_model_name is {self.served_model_name!r}; allowed: a string")
@@ -138,6 +140,7 @@ class EngineArgs:
         options.kv_disk_bytes = self.kv_disk_bytes
         options.kv_host_bytes = self.kv_host_bytes
         options.stats_interval = 0 if self.disable_log_stats else max(0, environment.stats_interval)
+        options.request_log = self.request_log or ""
         options.prefix_cache = self.prefix_caching
         options.verify_all_drafts = environment.verify_all_drafts
         if environment.step_cost_folder:

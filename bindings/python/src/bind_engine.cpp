@@ -170,6 +170,7 @@ void bind_options(nb::module_& module) {
       .def_rw("backend", &PythonEngineOptions::backend)
       .def_rw("threads", &PythonEngineOptions::threads)
       .def_rw("stats_interval", &PythonEngineOptions::stats_interval)
+      .def_rw("request_log", &PythonEngineOptions::request_log)
       .def_prop_rw(
           "kv_disk_folder", [](const PythonEngineOptions& o) { return o.engine.kv_disk_folder.string(); },
           [](PythonEngineOptions& o, const std::string& v) { o.engine.kv_disk_folder = v; })

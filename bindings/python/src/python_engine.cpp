@@ -8,18 +8,26 @@
 #include <utility>
 
 #include "backends/cpu/cpu_ops.h"
+#include "backends/cpu/peak_rate.h"
 #include "engine/metrics/stats_line.h"
+#include "engine/request_log/request_log.h"
 #include "ops/ops.h"
 
 namespace deepinfer::python {
 namespace {
+
+ThreadPoolOptions threads_of(const PythonEngineOptions& options) {
+  ThreadPoolOptions threads;
+  threads.threads = options.threads;
+  return threads;
+}
 
 Result<std::unique_ptr<Ops>> make_ops(const PythonEngineOptions& options) {
   if (options.backend == "reference") return make_reference_ops();
   if (options.backend != "auto" && options.backend != "cpu")
     return invalid_argument("backend is '" + options.backend + "'; allowed: 'auto', 'cpu', 'reference'");
   CpuOpsOptions cpu;
-  cpu.threads.threads = options.threads;
+  cpu.threads = threads_of(options);
   return make_cpu_ops(cpu);
 }
 
@@ -97,11 +105,24 @@ Result<std::unique_ptr<PythonEngine>> PythonEngine::open(const PythonEngineOptio
   opened->metrics_ = std::make_shared<EngineMetrics>();
   EngineOptions engine = options.engine;
   engine.observers.push_back(opened->metrics_);
-  if (options.stats_interval > 0)
-    engine.observers.push_back(
-        std::make_shared<StatsLine>(options.stats_interval, engine.step_rows, engine.max_sequences, print_line));
+  if (options.stats_interval > 0) {
+    const double peak = measure_peak(ops->name(), threads_of(options));
+    engine.observers.push_back(std::make_shared<StatsLine>(
+        options.stats_interval, StatsLine::Limits{engine.step_rows, engine.max_sequences, peak}, print_line));
+  }
+  std::shared_ptr<RequestLog> log;
+  if (!options.request_log.empty()) {
+    DI_ASSIGN_OR_RETURN(log, RequestLog::create(options.request_log));
+    engine.observers.push_back(log);
+  }
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Engine> made, Engine::open(engine, std::move(ops)));
   opened->engine_ = std::move(made);
+  if (log) {
+    const std::string name = std::filesystem::weakly_canonical(engine.model).filename().string();
+    DI_ASSIGN_OR_RETURN(const RequestLogHeader header,
+                        request_log_header(*opened->engine_, engine, "python package", name));
+    log->begin(header);
+  }
   return opened;
 }
 

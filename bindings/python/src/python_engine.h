@@ -22,6 +22,7 @@ struct PythonEngineOptions {
   std::string backend = "auto";  // "auto", "cpu" or "reference"
   int threads = 0;               // 0: one per physical core
   int64_t stats_interval = 0;    // steps between two lines of statistics on standard error; 0: none
+  std::string request_log;       // a new file for every request and answer; empty: none
 };
 
 // More than 0 on an engine's output thread while it runs Python code: a garbage collection there may close the engine,

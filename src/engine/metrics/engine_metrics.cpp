@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "engine/engine.h"
 #include "engine/step_executor.h"
@@ -50,6 +51,8 @@ void EngineMetrics::step_done(const StepPlan& plan, const StepOutcome& outcome, 
   prefill_rows.add(plan.prefill_rows);
   plan_nanoseconds.add((times.plan_end - times.plan_start).count());
   run_nanoseconds.add((times.run_end - times.run_start).count());
+  attention_megaflops.add(std::llround(outcome.shape.work.attention / 1e6));
+  megaflops.add(std::llround(outcome.shape.work.total / 1e6));
   step_seconds.observe(seconds(times.run_end - times.run_start));
   for (size_t i = 0; i < outcome.details.size(); ++i) {
     const StepOutcome::Detail& detail = outcome.details[i];

@@ -30,6 +30,7 @@ class EngineMetrics final : public EngineObserver {
   Counter drafted, accepted, preemptions;
   Counter stopped, length, cancelled, expired, failed;  // ends by reason
   Counter plan_nanoseconds, run_nanoseconds;
+  Counter attention_megaflops, megaflops;  // of steps, attention included
   Histogram step_seconds, queue_seconds, first_token_seconds, inter_token_seconds, total_seconds;
   Histogram accepted_length;  // tokens of a decode round, the one without draft included
 

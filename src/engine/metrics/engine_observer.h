@@ -9,7 +9,9 @@
 
 namespace deepinfer {
 
+struct EngineRequest;
 struct RequestSummary;
+struct RequestUpdate;
 struct SchedulerStats;
 struct StepOutcome;
 struct StepPlan;
@@ -29,6 +31,10 @@ class EngineObserver {
                          const StepTimes& times) = 0;
   // Planner thread; once for each accepted request.
   virtual void request_ended(RequestId id, const RequestSummary& summary, Time now) = 0;
+  // The thread that submits, with every default resolved, before anything else of the request.
+  virtual void accepted(RequestId id, const EngineRequest& request, Time now) { (void)id, (void)request, (void)now; }
+  // Output thread: what the request's callback gets next.
+  virtual void updated(const RequestUpdate& update, Time now) { (void)update, (void)now; }
   // Output thread: callbacks of some updates ran.
   virtual void delivered(int64_t updates, Time start, Time end) { (void)updates, (void)start, (void)end; }
 };

@@ -87,6 +87,10 @@ std::string prometheus_text(const EngineMetrics& metrics, std::string_view model
   out.head("step_time_seconds_total", "counter", "Time of steps: planning on the host, and running on the device.");
   out.sample("step_time_seconds_total", static_cast<double>(metrics.plan_nanoseconds.value()) / 1e9, ",part=\"plan\"");
   out.sample("step_time_seconds_total", static_cast<double>(metrics.run_nanoseconds.value()) / 1e9, ",part=\"run\"");
+  const int64_t attention = metrics.attention_megaflops.value();
+  out.head("flops_total", "counter", "Floating-point operations of steps, from the model's shapes; drafts apart.");
+  out.sample("flops_total", 1e6 * static_cast<double>(attention), ",part=\"attention\"");
+  out.sample("flops_total", 1e6 * static_cast<double>(metrics.megaflops.value() - attention), ",part=\"products\"");
   out.histogram("step_seconds", metrics.step_seconds, "Time of a step on the device.");
   out.histogram("queue_seconds", metrics.queue_seconds, "Submission to first plan.");
   out.histogram("first_token_seconds", metrics.first_token_seconds, "Submission to first token.");

@@ -24,9 +24,8 @@ double rate(int64_t count, Time time) {
 
 }  // namespace
 
-StatsLine::StatsLine(int64_t interval, int64_t step_rows, int64_t sequences,
-                     std::function<void(std::string_view)> print)
-    : interval_(interval), step_rows_(step_rows), sequences_(sequences), print_(std::move(print)) {}
+StatsLine::StatsLine(int64_t interval, const Limits& limits, std::function<void(std::string_view)> print)
+    : interval_(interval), limits_(limits), print_(std::move(print)) {}
 
 void StatsLine::step_done(const StepPlan& plan, const StepOutcome& outcome, const SchedulerStats& scheduler,
                           const StepTimes& times) {
@@ -40,6 +39,14 @@ void StatsLine::step_done(const StepPlan& plan, const StepOutcome& outcome, cons
   ++w.steps;
   w.prefill_tokens += plan.prefill_rows;
   (plan.prefill_rows > 0 ? w.prefill_time : w.decode_time) += times.run_end - times.run_start;
+  const StepShape& shape = outcome.shape;
+  if (shape.rows > 0) {
+    w.rows_times_keys += shape.rows_times_keys;
+    w.most_keys = std::max(w.most_keys, shape.most_keys);
+    w.fewest_keys = w.fewest_keys == 0 ? shape.fewest_keys : std::min(w.fewest_keys, shape.fewest_keys);
+  }
+  w.attention_work += shape.work.attention;
+  w.work += shape.work.total;
   for (size_t i = 0; i < outcome.details.size(); ++i) {
     const StepOutcome::Detail& detail = outcome.details[i];
     w.answer_tokens += outcome.result.sequences[i].tokens;
@@ -93,8 +100,8 @@ std::string StatsLine::line(const StepPlan& plan, const SchedulerStats& schedule
   text += fmt::format("avg_verified_len {:.2f}, avg_confidence_error -, moe_lb -, running {}, pending {}, chunked {}, ",
                       share(w.drafted, w.rounds), scheduler.running, scheduler.waiting, scheduler.prefilling);
   text += fmt::format("num_batched_tokens {}[{:.1f}%], KV_cache_usage {:.1f}%, state_cache_usage {:.1f}%, ", rows,
-                      100 * share(rows, step_rows_), 100 * share(scheduler.held_blocks, scheduler.total_blocks),
-                      100 * share(scheduler.running, sequences_));
+                      100 * share(rows, limits_.step_rows), 100 * share(scheduler.held_blocks, scheduler.total_blocks),
+                      100 * share(scheduler.running, limits_.sequences));
   text += fmt::format("prefill_time {:.1f}%, decode_time {:.1f}%, prefill_caching_rate {:.3f}, ",
                       busy > 0 ? 100 * seconds(w.prefill_time) / busy : 0.0,
                       busy > 0 ? 100 * seconds(w.decode_time) / busy : 0.0, share(w.cached, w.input));
@@ -102,9 +109,12 @@ std::string StatsLine::line(const StepPlan& plan, const SchedulerStats& schedule
                       seconds(w.first_token_max),
                       w.first_tokens > 0 ? seconds(w.first_token_sum) / static_cast<double>(w.first_tokens) : 0.0,
                       share(w.input, ended), share(w.output, ended));
-  text += fmt::format("finished {}, preempted {}, aborted {}, sum_seqlen_qxk -, max_seqlen_k -, min_seqlen_k -, ",
-                      w.finished, scheduler.preemptions - window_preemptions_, w.aborted);
-  return text + "attn_TFLOPs -, MFU -)\n";
+  text += fmt::format("finished {}, preempted {}, aborted {}, sum_seqlen_qxk {}, max_seqlen_k {}, min_seqlen_k {}, ",
+                      w.finished, scheduler.preemptions - window_preemptions_, w.aborted, w.rows_times_keys,
+                      w.most_keys, w.fewest_keys);
+  text += fmt::format("attn_TFLOPs {:.4g}, ", busy > 0 ? w.attention_work / busy / 1e12 : 0.0);
+  if (limits_.peak == 0) return text + "MFU -)\n";
+  return text + fmt::format("MFU {:.2f}%)\n", busy > 0 ? 100 * w.work / busy / limits_.peak : 0.0);
 }
 
 }  // namespace deepinfer

@@ -59,7 +59,9 @@ std::string digest(const XXH3_state_t& state) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-Result<std::string> evidence(const fs::path& path) {
+enum class TimesOfChange { kIncluded, kLeftOut };
+
+Result<std::string> evidence(const fs::path& path, TimesOfChange times) {
   const OpenFile file(path);
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return failure(path);
@@ -73,21 +75,12 @@ Result<std::string> evidence(const fs::path& path) {
   for (uint64_t i = 0; i < kEvidencePieces && read; ++i)
     read = hash_part(file.get(), size / kEvidencePieces * i, kPiece, state);
   if (!read) return failure(path);
+  if (times == TimesOfChange::kLeftOut) return fmt::format("{} bytes, {}", size, digest(state));
   return fmt::format("{} bytes, changed {}.{:09}, {}", size, static_cast<int64_t>(status.st_mtim.tv_sec),
                      static_cast<int64_t>(status.st_mtim.tv_nsec), digest(state));
 }
 
-}  // namespace
-
-Result<std::string> checksum_of_file(const fs::path& path) {
-  const OpenFile file(path);
-  XXH3_state_t state;
-  XXH3_128bits_reset(&state);
-  if (file.get() < 0 || !hash_part(file.get(), 0, UINT64_MAX / 2, state)) return failure(path);
-  return digest(state);
-}
-
-Result<std::string> model_identity(const fs::path& folder) {
+Result<std::string> identity_of(const fs::path& folder, TimesOfChange times) {
   std::string identity;
   for (const char* name : {"config.json", "tokenizer.json", "engram_token_map.json", "model.safetensors.index.json"}) {
     std::error_code error;
@@ -103,21 +96,47 @@ Result<std::string> model_identity(const fs::path& folder) {
   if (error) return io_error(fmt::format("{}: {}", folder.string(), error.message()));
   std::sort(shards.begin(), shards.end());
   for (const fs::path& shard : shards) {
-    DI_ASSIGN_OR_RETURN(const std::string line, evidence(shard));
+    DI_ASSIGN_OR_RETURN(const std::string line, evidence(shard, times));
     identity += fmt::format("{}: {}\n", shard.filename().string(), line);
   }
   return identity;
 }
 
-Result<std::string> program_identity() {
+}  // namespace
+
+Result<std::string> checksum_of_file(const fs::path& path) {
+  const OpenFile file(path);
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  if (file.get() < 0 || !hash_part(file.get(), 0, UINT64_MAX / 2, state)) return failure(path);
+  return digest(state);
+}
+
+Result<std::string> model_identity(const fs::path& folder) {
+  return identity_of(folder, TimesOfChange::kIncluded);
+}
+
+Result<std::string> model_contents_checksum(const fs::path& folder) {
+  DI_ASSIGN_OR_RETURN(const std::string identity, identity_of(folder, TimesOfChange::kLeftOut));
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  XXH3_128bits_update(&state, identity.data(), identity.size());
+  return digest(state);
+}
+
+Result<std::string> program_checksum() {
   Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&program_identity), &info) == 0 || info.dli_fname == nullptr)
+  if (::dladdr(reinterpret_cast<const void*>(&program_checksum), &info) == 0 || info.dli_fname == nullptr)
     return io_error("the program's own file cannot be found");
   // A program's own name may be relative to a folder that is no longer the current one.
   const fs::path own = "/proc/self/exe";
   const fs::path named(info.dli_fname);
   const bool library = named.is_absolute() && named.string().find(".so") != std::string::npos;
-  DI_ASSIGN_OR_RETURN(const std::string hash, checksum_of_file(library ? named : own));
+  return checksum_of_file(library ? named : own);
+}
+
+Result<std::string> program_identity() {
+  DI_ASSIGN_OR_RETURN(const std::string hash, program_checksum());
   return fmt::format("program: {}\n", hash);
 }
 

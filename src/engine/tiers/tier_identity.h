@@ -14,8 +14,13 @@ namespace deepinfer {
 // saves. Errors: as reading the files.
 Result<std::string> model_identity(const std::filesystem::path& folder);
 
+// 32 hexadecimal digits over the same, but for the times of change: equal for copies of a model.
+Result<std::string> model_contents_checksum(const std::filesystem::path& folder);
+
 // Of the program: a checksum of the file that this code was loaded from.  Another build may round differently.
 Result<std::string> program_identity();
+// 32 hexadecimal digits of that file.
+Result<std::string> program_checksum();
 
 // A checksum of all bytes of a file.
 Result<std::string> checksum_of_file(const std::filesystem::path& path);

@@ -87,6 +87,7 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
   DI_RETURN_IF_ERROR(ops.prepare(ops_limits(model->config_, limits)));
   const ForwardParts parts{model->config_, model->table_, model->groups_, model->hash_, model->weights_, ops};
   model->forward_ = std::make_unique<Forward>(parts, limits, std::move(activations));
+  model->work_ = std::make_unique<StepWorkCount>(model->config_, model->table_, model->weights_);
   return model;
 }
 

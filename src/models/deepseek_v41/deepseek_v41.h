@@ -8,6 +8,7 @@
 #include "models/deepseek_v41/engram_hash.h"
 #include "models/deepseek_v41/forward.h"
 #include "models/deepseek_v41/layer_table.h"
+#include "models/deepseek_v41/step_work.h"
 #include "models/deepseek_v41/weights.h"
 #include "models/model.h"
 #include "models/open_model.h"
@@ -23,6 +24,7 @@ class DeepseekV41 final : public Model {
   const CacheLayout& cache_layout() const override { return groups_.layout; }
   MatrixView<float> forward(std::span<const StepSequence> step) override { return forward_->run(step); }
   DraftResult draft(std::span<const DraftSequence> sequences) override { return forward_->draft(sequences); }
+  StepWork work(std::span<const StepSequence> step) const override { return work_->count(step); }
   bool resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const override;
   int64_t draft_context_start(const RowRule& rule) const override;
   // weight_exchange.cpp
@@ -48,6 +50,7 @@ class DeepseekV41 final : public Model {
   Checkpoint checkpoint_;
   Weights weights_;
   std::unique_ptr<Forward> forward_;
+  std::unique_ptr<StepWorkCount> work_;
 };
 
 }  // namespace deepinfer::deepseek_v41
