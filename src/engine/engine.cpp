@@ -18,6 +18,9 @@ namespace {
 // Room for prefixes on their way to the tier below, at least: those of a few long prompts.
 constexpr int64_t kLeastTierQueueBytes = int64_t{64} << 20;
 
+// With so few running a plan takes less than waking the planner.
+constexpr int64_t kFewSequences = 16;
+
 }  // namespace
 
 Result<RequestId> ThreadedEngine::submit(EngineRequest request, RequestCallback on_update) {
@@ -81,57 +84,87 @@ Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback 
 }
 
 void ThreadedEngine::plan() {
-  Scheduler& scheduler = *setup_.scheduler;
-  Inbox inbox;
-  for (;;) {
-    const bool closing = wait_for_work(inbox);
-    const Time start = now();
-    DeliveryBatch batch;
-    take(inbox, batch);
-    if (closing) {
-      for (const RequestId id : ledger_.unfinished()) cancel_known(id, batch);
-    }
-    forget_ended();
-    end_overdue_held(batch);
-    if (closing || lifecycle_.plans()) {
-      while (start_step()) {
-      }
-    } else {
-      scheduler.end_overdue(now());
-    }
-    ended_.clear();
-    scheduler.take_ended(ended_);
-    for (const EndedRequest& ended : ended_) ledger_.end(ended, now(), batch);
-    tell_ends(batch);
-    if (!batch.items.empty()) deliveries_.push(std::move(batch));
-    counted_.scheduler = scheduler.stats();
-    counted_.planning += now() - start;
+  for (Time wake_up = kNever;;) {
     {
-      const std::lock_guard lock(mutex_);
-      stats_ = counted_;
+      std::unique_lock lock(mutex_);
+      const auto ready = [this] { return closing_ || !inbox_.empty(); };
+      if (wake_up == kNever) {
+        work_.wait(lock, ready);
+      } else {
+        work_.wait_until(lock, start_ + wake_up, ready);
+      }
     }
-    if (scheduler.idle()) scheduler.check_integrity();
+    const std::lock_guard planning(planning_mutex_);
+    Inbox inbox;
+    bool closing = false;
+    {
+      // Taken while nobody else plans: outcomes stay in order.
+      const std::lock_guard lock(mutex_);
+      inbox = std::exchange(inbox_, {});
+      closing = closing_;
+    }
+    plan_once(inbox, closing);
     make_change();
-    if (closing && scheduler.idle() && compiling_.empty()) return;
+    if (closing && setup_.scheduler->idle() && compiling_.empty()) return;
+    wake_up = wake_up_time();
   }
 }
 
-bool ThreadedEngine::wait_for_work(Inbox& inbox) {
-  std::unique_lock lock(mutex_);
-  const auto ready = [this] { return closing_ || !inbox_.empty(); };
+void ThreadedEngine::plan_once(Inbox& inbox, bool closing) {
+  Scheduler& scheduler = *setup_.scheduler;
+  const Time start = now();
+  DeliveryBatch batch;
+  take(inbox, batch);
+  if (closing) {
+    for (const RequestId id : ledger_.unfinished()) cancel_known(id, batch);
+  }
+  forget_ended();
+  end_overdue_held(batch);
+  if (closing || lifecycle_.plans()) {
+    while (start_step()) {
+    }
+  } else {
+    scheduler.end_overdue(now());
+  }
+  ended_.clear();
+  scheduler.take_ended(ended_);
+  for (const EndedRequest& ended : ended_) ledger_.end(ended, now(), batch);
+  tell_ends(batch);
+  if (!batch.items.empty()) deliveries_.push(std::move(batch));
+  counted_.scheduler = scheduler.stats();
+  counted_.planning += now() - start;
+  {
+    const std::lock_guard lock(mutex_);
+    stats_ = counted_;
+  }
+  if (scheduler.idle()) scheduler.check_integrity();
+}
+
+bool ThreadedEngine::plan_between_steps() {
+  const std::unique_lock planning(planning_mutex_, std::try_to_lock);
+  // Whoever waits for a grammar, for a change or to be let in has the planner's clock running; copies for the tier take
+  // their time.
+  if (!planning || tier_ || !compiling_.empty() || !held_.empty() || lifecycle_.due() ||
+      counted_.scheduler.running > kFewSequences)
+    return false;
+  Inbox inbox;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_ || !inbox_.only_outcomes()) return false;
+    inbox.outcomes.swap(inbox_.outcomes);
+  }
+  plan_once(inbox, false);
+  return true;
+}
+
+Time ThreadedEngine::wake_up_time() const {
   // A compiler does not call back: while a grammar is made one looks again soon.
   constexpr Time kGrammarPoll = std::chrono::milliseconds(1);
-  Time deadline = setup_.scheduler->next_deadline();
-  if (!compiling_.empty()) deadline = std::min(deadline, now() + kGrammarPoll);
-  if (tier_) deadline = std::min(deadline, tier_->next_deadline());
-  for (const Submission& held : held_) deadline = std::min(deadline, held.request.deadline);
-  if (deadline == kNever) {
-    work_.wait(lock, ready);
-  } else {
-    work_.wait_until(lock, start_ + deadline, ready);
-  }
-  inbox = std::exchange(inbox_, {});
-  return closing_;
+  Time time = setup_.scheduler->next_deadline();  // outcomes alone never make it earlier
+  if (!compiling_.empty()) time = std::min(time, now() + kGrammarPoll);
+  if (tier_) time = std::min(time, tier_->next_deadline());
+  for (const Submission& held : held_) time = std::min(time, held.request.deadline);
+  return time;
 }
 
 void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
@@ -317,7 +350,7 @@ void ThreadedEngine::execute() {
       const std::lock_guard lock(mutex_);
       inbox_.outcomes.push_back(&slot);
     }
-    work_.notify_one();
+    if (!plan_between_steps()) work_.notify_one();
   }
 }
 

@@ -24,7 +24,8 @@ EngineStats ThreadedEngine::stats() const {
 
 Status ThreadedEngine::callable(std::string_view call) const {
   const std::thread::id self = std::this_thread::get_id();
-  if (self != output_thread_.get_id() && self != planner_thread_.get_id()) return {};
+  if (self != output_thread_.get_id() && self != planner_thread_.get_id() && self != executor_thread_.get_id())
+    return {};
   return invalid_argument(
       fmt::format("{}: called on a thread of the engine, which would wait for itself; allowed: any "
                   "other thread",

@@ -1,6 +1,6 @@
 // ThreadedEngine: the Engine of this library: planner, executor and output thread around a Scheduler and a
-// StepExecutor. Sources: what callers and the three threads do (engine.cpp), and how the engine rests
-// (engine_lifecycle.cpp).
+// StepExecutor.  With few sequences the executor's thread takes over the planner's work between two steps. Sources:
+// what callers and the three threads do (engine.cpp), and how the engine rests (engine_lifecycle.cpp).
 #pragma once
 
 #include <array>
@@ -63,9 +63,9 @@ class ThreadedEngine final : public Engine {
   ~ThreadedEngine() override {
     begin_close();
     planner_thread_.join();  // when nothing is alive any more
-    close_tier();            // writes what is on its way
     plans_.close();
-    executor_thread_.join();
+    executor_thread_.join();  // which planned too
+    close_tier();             // writes what is on its way
     deliveries_.close();
     output_thread_.join();
   }
@@ -117,9 +117,8 @@ class ThreadedEngine final : public Engine {
     std::vector<StepSlot*> outcomes;
     bool tier_answers = false;  // the tier has some
     bool change = false;        // look at the lifecycle
-    bool empty() const {
-      return submissions.empty() && cancellations.empty() && outcomes.empty() && !tier_answers && !change;
-    }
+    bool only_outcomes() const { return submissions.empty() && cancellations.empty() && !tier_answers && !change; }
+    bool empty() const { return only_outcomes() && outcomes.empty(); }
   };
 
   Time now() const { return std::chrono::steady_clock::now() - start_; }
@@ -132,8 +131,11 @@ class ThreadedEngine final : public Engine {
   void execute();
   void deliver();
 
-  // Of the planner.
-  bool wait_for_work(Inbox& inbox);  // whether the engine is closing
+  // Of the planner: one call at a time, under planning_mutex_.
+  void plan_once(Inbox& inbox, bool closing);
+  // By the executor: plans on when outcomes are all that there is to take and few sequences run; else false.
+  bool plan_between_steps();
+  Time wake_up_time() const;  // when there is something to do although nothing happens
   void take(Inbox& inbox, DeliveryBatch& batch);
   // A new request: waits for its grammar, or is scheduled.
   void start(Submission submission, DeliveryBatch& batch);
@@ -175,7 +177,8 @@ class ThreadedEngine final : public Engine {
   std::mutex grammar_mutex_;
   std::unique_ptr<GrammarCompiler> grammar_compiler_;
 
-  // Planner only.
+  // What follows, and the scheduler, belongs to who plans.
+  std::mutex planning_mutex_;
   RequestLedger ledger_;
   std::vector<Submission> held_;       // wait until the engine runs again
   std::vector<Submission> compiling_;  // wait for their grammars
