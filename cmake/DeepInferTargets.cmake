@@ -5,6 +5,9 @@ function(deepinfer_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE deepinfer_flags ${ARG_PRIVATE_DEPENDS})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
+  if(DEEPINFER_FUZZERS AND NOT name MATCHES "cpu|bench|cli")
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)  # what the fuzzers see of the code's branches
+  endif()
 endfunction()
 
 # Builds the tests labelled `threads`, those that ThreadSanitizer runs.

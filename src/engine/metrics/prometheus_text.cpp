@@ -69,9 +69,9 @@ std::string prometheus_text(const EngineMetrics& metrics, std::string_view model
   out.counter("decode_rows_total", metrics.decode_rows, "Rows of decode rounds, drafts included.");
   out.counter("prompt_tokens_total", metrics.prompt_tokens, "Prompt tokens of requests that ended.");
   out.head("prompt_tokens_cached_total", "counter", "Of them, taken from the prefix cache, by where they lay before.");
-  const int64_t from_disk = metrics.tier_tokens.value();
-  out.sample("prompt_tokens_cached_total", metrics.cached_tokens.value() - from_disk, ",tier=\"device\"");
-  out.sample("prompt_tokens_cached_total", from_disk, ",tier=\"disk\"");
+  const int64_t from_below = metrics.tier_tokens.value();
+  out.sample("prompt_tokens_cached_total", metrics.cached_tokens.value() - from_below, ",tier=\"device\"");
+  out.sample("prompt_tokens_cached_total", from_below, ",tier=\"below\"");
   out.counter("answer_tokens_total", metrics.answer_tokens, "Tokens of answers.");
   out.counter("draft_tokens_total", metrics.drafted, "Draft tokens that were verified.");
   out.counter("draft_tokens_accepted_total", metrics.accepted, "Draft tokens that were delivered.");
