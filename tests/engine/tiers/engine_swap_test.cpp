@@ -90,9 +90,9 @@ class EngineSwap : public testing::Test {
     return swaps;
   }
 
-  // Who is preempted when, and who takes the blocks of whom, depends on how fast this machine is; so up to four runs.
+  // Who is preempted when, and who takes the blocks of whom, depends on how fast this machine is; so up to six runs.
   static int64_t run_until_swapped(const EngineOptions& options, uint64_t seed, const std::string& what) {
-    for (uint64_t more = 0; more < 4; ++more) {
+    for (uint64_t more = 0; more < 6; ++more) {
       const int64_t swapped = run(options, seed + 10 * more, what).swapped;
       if (swapped > 0 || HasFailure()) return swapped;
     }
