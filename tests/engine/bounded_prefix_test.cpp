@@ -104,7 +104,9 @@ TEST(DraftTokens, UpToTheModelsBlock) {
     some.params.draft_tokens = drafts;
     const SeenRequest& seen = answer(run, some);
     expect_same_tokens(seen.tokens, want, std::to_string(drafts) + " drafts");
-    if (drafts == 0) EXPECT_EQ(seen.ends.at(0).drafted, 0);
+    if (drafts == 0) {
+      EXPECT_EQ(seen.ends.at(0).drafted, 0);
+    }
   }
   for (const int32_t drafts : {6, 7, 8}) {
     EngineRequest many = request(100, PrefixReplay::kExact);

@@ -46,6 +46,11 @@ class MadeUpModel final : public Model {
   const CacheLayout& cache_layout() const override { return layout_; }
   bool resumable(const WrittenRows&, int64_t position, const RowRule&) const override { return position == 0; }
   int64_t draft_context_start(const RowRule&) const override { return 0; }
+  Result<std::unique_ptr<PreparedWeights>> prepare_weights(const std::filesystem::path&) const override {
+    return unsupported("the made-up model has no weights");
+  }
+  void exchange_weights(PreparedWeights&) override {}
+  StepWork work(std::span<const StepSequence>) const override { return {}; }
 
   MatrixView<float> forward(std::span<const StepSequence> step) override {
     logits_.clear();
@@ -122,7 +127,7 @@ std::vector<std::vector<int32_t>> answers(const std::vector<EngineRequest>& requ
     };
     std::vector<Running> running(std::min<size_t>(kSlots, requests.size() - base));
     for (size_t i = 0; i < running.size(); ++i)
-      executor.add(std::make_unique<RunningSequence>(base + i, requests[base + i], kVocabulary, std::nullopt));
+      executor.add(std::make_unique<RunningSequence>(base + i, requests[base + i], model.info(), std::nullopt));
     for (;;) {
       plan.clear();
       std::vector<RequestId> rows;
