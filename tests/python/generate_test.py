@@ -212,9 +212,9 @@ def test_disk_folders_that_cannot_be(tmp_path):
 
 def test_request_log_holds_requests_and_answers(tmp_path):
     file = tmp_path / "run.log"
-    with deepinfer.LLM(MODEL, max_model_len=512, request_log=file, **SMALL) as llm:
+    with deepinfer.LLM(MODEL, max_model_len=512, request_log=file, decode_sequence=False, **SMALL) as llm:
         [answer] = llm.generate(prompt_token_ids=[[0, 5, 300]],
-                                sampling_params=SamplingParams(max_tokens=5, seed=3, ignore_eos=True))
+                                sampling_params=SamplingParams(max_tokens=5, seq_seed=3, ignore_eos=True))
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert lines[0]["deepinfer_request_log"] == 1 and lines[0]["max_context"] == 512
     assert lines[1]["prompt"] == [0, 5, 300] and lines[1]["seed"] == 3
