@@ -2,18 +2,11 @@
 // writes (weights) at once, and waits before it touches anything else.
 #pragma once
 
-#include <cstdint>
-
 namespace deepinfer::cuda {
 
 // The kernel behind this one may be launched as soon as every block has said so or ended.
 __device__ __forceinline__ void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory"); }
 // Waits until the kernels before this one have ended and their writes are visible.
 __device__ __forceinline__ void wait_for_previous_kernels() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
-
-// Asks for [data, data + bytes), both multiples of 16, to be brought into the L2.
-__device__ __forceinline__ void prefetch_to_l2(const void* data, uint32_t bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(data), "r"(bytes) : "memory");
-}
 
 }  // namespace deepinfer::cuda

