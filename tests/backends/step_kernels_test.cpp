@@ -1,6 +1,7 @@
 // The step kernels by themselves: accuracy of the exponential, and the same bits from every instruction set.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -57,8 +58,39 @@ TEST(StepKernels, ExponentialIsGoodToOneAndAHalfUlp) {
 }
 
 // Everything that sums: the other kernels are compared with the reference bit for bit.
+// Every code under every scale that a written record has: largest values 2^-22 to 2^127 over 448, and of main records
+// all that are numbers.
+TEST(StepKernels, WidenedKeysAreTheDecodedOnes) {
+  constexpr int64_t kChannels = 512;
+  std::vector<uint8_t> record(kChannels + kChannels / 16);
+  std::vector<uint16_t> decoded(kChannels);
+  std::vector<float> widened(kChannels);
+  const auto expect_same = [&](int scale) {
+    for (size_t c = 0; c < decoded.size(); ++c) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(widened[c]), uint32_t{decoded[c]} << 16) << "scale " << scale << " place " << c;
+    }
+  };
+  for (const StepKernels* kernels : machine_tables()) {
+    for (int scale = 95; scale <= 246; ++scale) {
+      for (int64_t c = 0; c < kChannels; ++c) record[c] = static_cast<uint8_t>(c);
+      std::fill(record.begin() + kChannels, record.end(), static_cast<uint8_t>(scale));
+      kernels->decode_fp8(record.data(), kChannels, decoded.data());
+      kernels->widen_fp8(record.data(), kChannels, widened.data());
+      expect_same(scale);
+    }
+    for (int scale = 0; scale < 256; ++scale) {
+      if ((scale & 127) == 127) continue;
+      for (int64_t c = 0; c < kChannels / 2; ++c) record[c] = static_cast<uint8_t>(c);
+      std::fill(record.begin() + kChannels / 2, record.end(), static_cast<uint8_t>(scale));
+      kernels->decode_main(record.data(), kChannels, decoded.data());
+      kernels->widen_main(record.data(), kChannels, widened.data());
+      expect_same(scale);
+    }
+  }
+}
+
 struct Sums {
-  Matrix<bf16> norm{1, 5120}, engram{1, 4 * 1280}, latent{1, 512}, o{1, 5 * 512};
+  Matrix<bf16> norm{1, 5120}, engram{1, 4 * 1280}, latent{1, 512}, o{1, 5 * 512}, o_of_wide_keys{1, 5 * 512};
   Matrix<float> mix{1, 24};
 };
 
@@ -93,23 +125,35 @@ Sums run(const StepKernels& kernels) {
   Matrix<bf16> keys = random.bf16s(rounded, 512, 0, 1);
   const Matrix<float> sink = random.floats(1, 5, 1);
   Matrix<float> queries(5, 512), scores(5, rounded), denominator(1, 5);
-  const cpu::AttentionRow row{.heads = 5,
-                              .d = 512,
-                              .count = count,
-                              .scale = 0.044f,
-                              .sink = sink.row(0),
-                              .q = raw(q),
-                              .o = bits(out.o),
-                              .keys = bits(keys),
-                              .queries = queries.row(0),
-                              .key_tiles = nullptr,
-                              .scores = scores.row(0),
-                              .weight_tiles = nullptr,
-                              .denominator = denominator.row(0)};
-  kernels.attention->prepare_queries(row);
-  kernels.attention->scores(row, 0, count);
-  kernels.attention->softmax(row, 0, 5);
-  for (int64_t c = 0; c < 512; c += 64) kernels.attention->values(row, 0, 5, c, 64);
+  Matrix<float> wide_keys(count, cpu::wide_key_stride(512));
+  for (int64_t j = 0; j < count; ++j) {
+    for (int64_t c = 0; c < 512; ++c) wide_keys.row(j)[c] = to_float(keys.row(j)[c]);
+  }
+  cpu::AttentionRow row{.heads = 5,
+                        .d = 512,
+                        .count = count,
+                        .scale = 0.044f,
+                        .sink = sink.row(0),
+                        .q = raw(q),
+                        .o = bits(out.o),
+                        .keys = bits(keys),
+                        .wide_keys = nullptr,
+                        .queries = queries.row(0),
+                        .key_tiles = nullptr,
+                        .scores = scores.row(0),
+                        .weight_tiles = nullptr,
+                        .denominator = denominator.row(0)};
+  const auto attend = [&] {
+    kernels.attention->prepare_queries(row);
+    kernels.attention->scores(row, 0, count);
+    kernels.attention->softmax(row, 0, 5);
+    for (int64_t c = 0; c < 512; c += 64) kernels.attention->values(row, 0, 5, c, 64);
+  };
+  attend();
+  row.keys = nullptr;
+  row.wide_keys = wide_keys.row(0);
+  row.o = bits(out.o_of_wide_keys);
+  attend();
   return out;
 }
 
@@ -125,6 +169,8 @@ TEST(StepKernels, InstructionSetsAgreeToTheBit) {
     EXPECT_TRUE(same(a.latent, b.latent));
     EXPECT_TRUE(same(a.mix, b.mix));
     EXPECT_TRUE(same(a.o, b.o));
+    EXPECT_TRUE(same(a.o, a.o_of_wide_keys));
+    EXPECT_TRUE(same(b.o, b.o_of_wide_keys));
   }
 }
 

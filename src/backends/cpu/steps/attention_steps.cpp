@@ -3,6 +3,7 @@
 // records.  Few rows: threads share each phase of a row, split by keys, heads and channels.  No sum is ever split or
 // reordered, so all ways give the same bits.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -57,25 +58,37 @@ VisibleRows visible_rows(const SparseAttention& op, const AttentionSequence& seq
 
 // Decodes keys [begin, end) of what a query sees.
 void decode_keys(const StepKernels& kernels, const SparseAttention& op, const AttentionSequence& sequence,
-                 const VisibleRows& visible, int64_t begin, int64_t end, uint16_t* keys) {
+                 const VisibleRows& visible, int64_t begin, int64_t end, const AttentionRow& row) {
   const int64_t d = op.head_dim;
   for (int64_t j = begin; j < end; ++j) {
     if (j >= visible.window()) {
-      const std::byte* record = sequence.compressed.record(visible.rows[j - visible.window()]);
-      kernels.decode_main(reinterpret_cast<const uint8_t*>(record), d, keys + j * d);
+      const std::byte* compressed = sequence.compressed.record(visible.rows[j - visible.window()]);
+      const auto* record = reinterpret_cast<const uint8_t*>(compressed);
+      if (row.wide_keys != nullptr) {
+        kernels.widen_main(record, d, row.wide_keys + j * wide_key_stride(d));
+      } else {
+        kernels.decode_main(record, d, row.keys + j * d);
+      }
       continue;
     }
     const int64_t position = visible.first + j, in_step = position - sequence.step_position;
-    kernels.decode_fp8(in_step >= 0 ? op.step_records.row(sequence.first_record + in_step)
-                                    : reinterpret_cast<const uint8_t*>(sequence.ring.record(position)),
-                       d, keys + j * d);
+    const uint8_t* record = in_step >= 0 ? op.step_records.row(sequence.first_record + in_step)
+                                         : reinterpret_cast<const uint8_t*>(sequence.ring.record(position));
+    if (row.wide_keys != nullptr) {
+      kernels.widen_fp8(record, d, row.wide_keys + j * wide_key_stride(d));
+    } else {
+      kernels.decode_fp8(record, d, row.keys + j * d);
+    }
   }
 }
 
-// Whether all values are finite: bf16 numbers with less than the largest exponent.
-bool all_finite(const uint16_t* values, int64_t count) {
+// Whether all values of wide keys [begin, end) are finite: without the largest exponent.
+bool all_finite(const AttentionRow& row, int64_t begin, int64_t end) {
   bool bad = false;
-  for (int64_t i = 0; i < count; ++i) bad |= (values[i] & 0x7F80) == 0x7F80;
+  for (int64_t j = begin; j < end; ++j) {
+    const float* key = row.wide_keys + j * wide_key_stride(row.d);
+    for (int64_t c = 0; c < row.d; ++c) bad |= (std::bit_cast<uint32_t>(key[c]) & 0x7F800000) == 0x7F800000;
+  }
   return !bad;
 }
 
@@ -95,14 +108,16 @@ std::pair<const AttentionSequence*, int64_t> find_query(const SparseAttention& o
 
 // Places of a row's scratch, in bytes; of a group of rows, their heads one after the other.
 struct Steps::AttentionLayout {
-  AttentionLayout(int64_t heads, int64_t d, int64_t most_keys, bool tiles) {
+  // heads: of a group of rows; wide: rows have few enough heads for wide keys.
+  AttentionLayout(int64_t heads, int64_t d, int64_t most_keys, bool wide, bool tiles) {
     const int64_t keys = round_up(most_keys, kKeyRange);
     const auto place = [this](int64_t size) {
       const int64_t at = bytes;
       bytes += round_up(size, 64);
       return at;
     };
-    this->keys = place(keys * d * 2);
+    this->keys = place(wide && !tiles ? 0 : keys * d * 2);
+    wide_keys = place(wide ? keys * wide_key_stride(d) * 4 : 0);
     queries = place(heads * d * 4);
     key_tiles = place(tiles ? keys * d * 2 : 0);
     scores = place(keys * heads * 4);
@@ -111,11 +126,12 @@ struct Steps::AttentionLayout {
     denominator = place(heads * 4);
   }
   int64_t bytes = 0;
-  int64_t keys, queries, key_tiles, scores, own_scores, weight_tiles, denominator;
+  int64_t keys, wide_keys, queries, key_tiles, scores, own_scores, weight_tiles, denominator;
 };
 
 Steps::AttentionLayout Steps::attention_layout() const {
-  return {group_heads_, limits_.head_dim, attention_keys_, wide_attention_ != nullptr};
+  return {group_heads_, limits_.head_dim, attention_keys_, limits_.heads <= kMostGroupHeads,
+          wide_attention_ != nullptr};
 }
 
 Status Steps::prepare_attention(const OpsLimits& limits) {
@@ -137,6 +153,7 @@ AttentionRow Steps::attention_row(const SparseAttention& op, int64_t m, int64_t 
   DI_CHECK(count <= attention_keys_, "prepare() was told a smaller window or top_k");
   const AttentionLayout layout = attention_layout();
   std::byte* const base = attention_.data() + slot * layout.bytes;
+  const bool wide = limits_.heads <= kMostGroupHeads && !attention_kernels(op.heads).tiles;
   return {.heads = op.heads,
           .d = op.head_dim,
           .count = count,
@@ -144,7 +161,8 @@ AttentionRow Steps::attention_row(const SparseAttention& op, int64_t m, int64_t 
           .sink = op.sink,
           .q = reinterpret_cast<const uint16_t*>(op.q.row(m)),
           .o = reinterpret_cast<uint16_t*>(op.o.row(m)),
-          .keys = reinterpret_cast<uint16_t*>(base + layout.keys),
+          .keys = wide ? nullptr : reinterpret_cast<uint16_t*>(base + layout.keys),
+          .wide_keys = wide ? reinterpret_cast<float*>(base + layout.wide_keys) : nullptr,
           .queries = reinterpret_cast<float*>(base + layout.queries),
           .key_tiles = reinterpret_cast<uint16_t*>(base + layout.key_tiles),
           .scores = reinterpret_cast<float*>(base + layout.scores),
@@ -156,7 +174,7 @@ void Steps::attend_row(const SparseAttention& op, const AttentionSequence& seque
   const AttentionKernels& attention = attention_kernels(op.heads);
   const VisibleRows visible = visible_rows(op, sequence, offset);
   const AttentionRow row = attention_row(op, sequence.first_row + offset, visible.count(), slot);
-  decode_keys(kernels_, op, sequence, visible, 0, row.count, row.keys);
+  decode_keys(kernels_, op, sequence, visible, 0, row.count, row);
   attention.prepare_queries(row);
   attention.prepare_keys(row, 0, row.count);
   attention.scores(row, 0, row.count);
@@ -182,12 +200,11 @@ bool Steps::attend_group(const SparseAttention& op, const AttentionSequence& seq
   all.first = visible[0].first;
   AttentionRow group = attention_row(op, sequence.first_row + offset, all.count(), slot);
   group.heads = static_cast<int>(rows * op.heads);
-  decode_keys(kernels_, op, sequence, all, 0, all.count(), group.keys);
+  decode_keys(kernels_, op, sequence, all, 0, all.count(), group);
   // Windows differ in as many records at both ends as there are rows more than one.
   const int64_t ends = std::min(all.window(), rows - 1), d = op.head_dim;
-  const int64_t common = visible[0].selected, more = all.selected - common;
-  if (!all_finite(group.keys, ends * d) || !all_finite(group.keys + (all.window() - ends) * d, ends * d) ||
-      !all_finite(group.keys + (all.window() + common) * d, more * d))
+  if (!all_finite(group, 0, ends) || !all_finite(group, all.window() - ends, all.window()) ||
+      !all_finite(group, all.window() + visible[0].selected, all.count()))
     return false;
 
   attention.prepare_queries(group);
@@ -244,7 +261,7 @@ void Steps::attend_few_rows(const SparseAttention& op, int64_t rows) {
     const int64_t first = task % key_ranges * attention.key_range;
     const int64_t count = std::min<int64_t>(attention.key_range, row.count - first);
     if (count <= 0) return;
-    decode_keys(kernels_, op, *sequence, visible, first, first + count, row.keys);
+    decode_keys(kernels_, op, *sequence, visible, first, first + count, row);
     attention.prepare_keys(row, first, count);
     attention.scores(row, first, count);
   });
@@ -281,7 +298,7 @@ void Steps::sparse_attention(const SparseAttention& op) {
     }
     if (2 * keys * op.heads * op.head_dim >= kSharedWork) return attend_few_rows(op, rows);
   }
-  const int64_t group = op.heads <= kMostGroupHeads ? std::min(kMostGroupRows, group_heads_ / op.heads) : 1;
+  const int64_t group = limits_.heads <= kMostGroupHeads ? std::min(kMostGroupRows, group_heads_ / op.heads) : 1;
   const int64_t most = std::clamp<int64_t>((rows + pool_.threads() - 1) / pool_.threads(), 1, group);
   int64_t tasks = 0;
   for (int s = 0; s < op.sequence_count; ++s) tasks += (op.sequences[s].rows + most - 1) / most;

@@ -27,6 +27,8 @@ void encode_main(const uint16_t* x, int64_t channels, uint8_t* record);
 void encode_index(const uint16_t* x, int64_t channels, uint8_t* record);
 void decode_fp8(const uint8_t* record, int64_t channels, uint16_t* row);
 void decode_main(const uint8_t* record, int64_t channels, uint16_t* row);
+void widen_fp8(const uint8_t* record, int64_t channels, float* row);
+void widen_main(const uint8_t* record, int64_t channels, float* row);
 void unpack_index_query(const uint8_t* records, int heads, int head_dim, int8_t* values, float* scales,
                         int32_t* offsets);
 void index_scores(const IndexQueryView* queries, int rows, int heads, int head_dim, const uint8_t* const* keys,

@@ -25,6 +25,8 @@ const StepKernels& DI_TABLE_NAME(DI_SIMD_NAMESPACE)() {
       .encode_index = isa::encode_index,
       .decode_fp8 = isa::decode_fp8,
       .decode_main = isa::decode_main,
+      .widen_fp8 = isa::widen_fp8,
+      .widen_main = isa::widen_main,
       .unpack_index_query = isa::unpack_index_query,
       .index_scores = isa::index_scores,
       .attention = &isa::kAttention,

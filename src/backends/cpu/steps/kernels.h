@@ -64,7 +64,9 @@ struct AttentionRow {
   const float* sink;  // [heads]
   const uint16_t* q;  // [heads][d]
   uint16_t* o;        // [heads][d]
-  uint16_t* keys;     // [count rounded up to 32][d], decoded by the driver
+  // Decoded by the driver, in one of two ways that give the same bits; the other one is null.
+  uint16_t* keys;    // [count rounded up to 32][d]
+  float* wide_keys;  // [count][wide_key_stride(d)]: where few heads share a key, widening it is most of the work
   // What the kernels of one path keep for themselves; sizes below.
   float* queries;
   uint16_t* key_tiles;
@@ -72,6 +74,11 @@ struct AttentionRow {
   uint16_t* weight_tiles;
   float* denominator;  // [heads]
 };
+
+// Rows of keys a power of two apart would share a few sets of the first-level cache.
+inline constexpr int64_t wide_key_stride(int64_t d) {
+  return d + 16;
+}
 
 inline constexpr int64_t kKeyRange = 32;      // keys are rounded up to a multiple of it
 inline constexpr int64_t kChannelRange = 64;  // channel ranges begin at multiples of it; at most this long
@@ -81,7 +88,7 @@ struct AttentionKernels {
   int head_multiple;  // heads that this path wants
   int key_range;      // key ranges begin at multiples of it; divides kKeyRange
   int head_range;     // head ranges of softmax likewise; divides kHeadRange
-  bool tiles;         // needs key_tiles [rounded count][d] and weight_tiles [rounded count][heads]
+  bool tiles;         // needs keys, key_tiles [rounded count][d] and weight_tiles [rounded count][heads]
   // 1: queries [heads][d].
   void (*prepare_queries)(const AttentionRow& row);
   // 2, per key range after its keys are decoded: scores [heads][rounded count], in an order of the path's own.
@@ -140,6 +147,8 @@ struct StepKernels {
   void (*encode_index)(const uint16_t* x, int64_t channels, uint8_t* record);  // a multiple of 32
   void (*decode_fp8)(const uint8_t* record, int64_t channels, uint16_t* row);
   void (*decode_main)(const uint8_t* record, int64_t channels, uint16_t* row);
+  void (*widen_fp8)(const uint8_t* record, int64_t channels, float* row);  // the same values in fp32
+  void (*widen_main)(const uint8_t* record, int64_t channels, float* row);
 
   void (*unpack_index_query)(const uint8_t* records, int heads, int head_dim, int8_t* values, float* scales,
                              int32_t* offsets);
