@@ -4,7 +4,7 @@ from . import encoding
 from .async_llm import AsyncLLM
 from .engine_args import EngineArgs
 from .llm import LLM
-from .outputs import BatchError, ChatOutput, Delta, FailedOutput, RequestOutput, Score, TokenArray
+from .outputs import BatchError, ChatDelta, ChatOutput, Delta, FailedOutput, RequestOutput, Score, TokenArray
 from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
 
@@ -14,6 +14,7 @@ __all__ = [
     "LLM",
     "AsyncLLM",
     "BatchError",
+    "ChatDelta",
     "ChatOutput",
     "Delta",
     "EngineArgs",

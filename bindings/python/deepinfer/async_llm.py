@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any, AsyncIterator, Optional, Sequence, Union
+from contextlib import aclosing
+from typing import Any, AsyncIterator, Mapping, Optional, Sequence, Union
 
+from . import encoding
+from .chat import chat_output, chat_params
 from .engine_args import EngineArgs
-from .llm import token_ids
+from .engine_view import EngineView, check_engine_args
 from .open_engine import OpenEngine
-from .outputs import Delta
-from .requests import AnswerBuilder, Refusal, core_request
+from .outputs import ChatDelta, Delta
 from .sampling_params import SamplingParams
-from .tokenizer import Tokenizer
+from .submission import Submitted, submit, token_ids
+from .tokenizer import END
 
 
-class AsyncLLM:
+class AsyncLLM(EngineView):
     def __init__(self, model: str, **engine_args: Any) -> None:
         """engine_args: the fields of EngineArgs, by name.  Opening blocks; `await AsyncLLM.open(model)` does not."""
-        unknown = set(engine_args) - set(EngineArgs.__dataclass_fields__)
-        if unknown:
-            raise TypeError(f"AsyncLLM has no argument {sorted(unknown)[0]!r}")
+        check_engine_args("AsyncLLM", engine_args)
         self._engine = OpenEngine(EngineArgs(model=model, **engine_args))
 
     @classmethod
@@ -32,32 +33,6 @@ class AsyncLLM:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
-
-    def close(self) -> None:
-        self._engine.close()
-
-    def get_tokenizer(self) -> Tokenizer:
-        return self._engine.tokenizer
-
-    @property
-    def max_model_len(self) -> int:
-        return self._engine.facts.max_context
-
-    def stats(self) -> dict[str, Union[int, float]]:
-        return self._engine.core.stats()
-
-    def metrics(self) -> str:
-        return self._engine.core.metrics_text(self._engine.args.served_model_name)
-
-    @property
-    def weights_version(self) -> int:
-        """How many times the weights have been updated."""
-        return self._engine.weights_version
-
-    @property
-    def state(self) -> str:
-        """"running", "paused", "asleep" or "closed"."""
-        return self._engine.core.state
 
     # As LLM's; requests that come meanwhile wait.
 
@@ -86,55 +61,106 @@ class AsyncLLM:
         params = (sampling_params or SamplingParams()).clone()
         if prompt is None and prompt_token_ids is None:
             raise ValueError("prompt and prompt_token_ids are both None; allowed: one of them")
-        engine = self._engine
-        request_ids = [engine.next_id() for _ in range(params.n)]
-        loop = asyncio.get_running_loop()
-        news = asyncio.Event()
 
-        def tell() -> None:  # on the engine's output thread
-            try:
-                loop.call_soon_threadsafe(news.set)
-            except RuntimeError:
-                pass  # the loop is closed: nobody waits
+        def ids() -> list[int]:
+            if prompt_token_ids is not None:
+                return token_ids(prompt_token_ids)
+            return self._engine.prompt_ids(str(prompt), allow_special)
 
-        reason, error = "", ""
+        news = News()
+        answers = submit(self._engine, ids, params, on_news=news.tell)
+        async with aclosing(pieces(answers, news)) as stream:
+            async for delta, _ in stream:
+                yield delta
+
+    async def chat(self, messages: Sequence[Mapping[str, Any]], sampling_params: Optional[SamplingParams] = None,
+                   **request: Any) -> AsyncIterator[ChatDelta]:
+        """The pieces of the answer to one conversation, each with what it adds to the message; the last has a
+        finish_reason and, unless it failed, the whole answer in `output`.  Arguments as LLM.chat's, and what they hold
+        the answer to; closing and cancelling as with generate."""
+        for name in ("use_tqdm", "on_error"):
+            if name in request:
+                raise TypeError(f"AsyncLLM.chat has no argument {name!r}: a failure is the last piece")
+        if len(messages) > 0 and not isinstance(messages[0], Mapping):
+            raise TypeError(f"messages[0] is a {type(messages[0]).__name__}; allowed: the messages of one conversation "
+                            "(AsyncLLM answers many with many calls)")
+        parsed = encoding.chat_request(messages, self.get_tokenizer(), **request)
+        params = chat_params(parsed, sampling_params, self.max_model_len)
+        parser = encoding.MessageParser.of(parsed)
+        news = News()
+        answers = submit(self._engine, lambda: parsed.token_ids, params, images=parsed.images or None, chat=parsed,
+                         on_news=news.tell)
+        async with aclosing(pieces(answers, news)) as stream:
+            async for delta, answer in stream:
+                ended = bool(delta.outputs) and delta.outputs[-1].token_id == self._engine.facts.eos_token
+                message = parser.push_text(delta.text.removesuffix(END) if ended else delta.text)
+                fields: dict[str, Any] = {name: getattr(delta, name) for name in Delta.__dataclass_fields__}
+                if delta.finished:
+                    message = joined(message, parser.close())
+                    if answer.failed is None:
+                        fields["output"] = chat_output(answer, parser.finish())
+                        fields["finish_reason"] = fields["output"].finish_reason
+                yield ChatDelta(**fields, message=message)
+
+
+class News:
+    """Wakes the task that waits for the pieces of a request.  Made in its loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def tell(self) -> None:
+        """On the engine's output thread."""
         try:
-            ids = token_ids(prompt_token_ids) if prompt_token_ids is not None else \
-                engine.prompt_ids(str(prompt), allow_special)
-            request = core_request(ids, params, engine.facts, engine.tokenizer, engine.seed(params))
-            submitted = engine.core.submit(request, params.n, tell)
-        except Refusal as refusal:
-            reason, error = refusal.reason, refusal.error
-        except (ValueError, TypeError, MemoryError) as refusal:
-            if engine.closed:
-                raise
-            reason = "insufficient_system_resource" if isinstance(refusal, MemoryError) else "invalid_request"
-            error = str(refusal)
-        if reason:
-            for index, request_id in enumerate(request_ids):
-                yield Delta(request_id, "", [], reason, error, index)
-            return
-        answers = [AnswerBuilder(request_id, len(ids), params, engine.facts) for request_id in request_ids]
-        try:
-            while any(answer.end is None for answer in answers):
-                await news.wait()
-                news.clear()
-                for index, answer in enumerate(answers):
-                    if answer.end is None:
-                        delta = next_delta(answer, index, submitted[index].take())
-                        if delta is not None:
-                            yield delta
-        finally:
-            for answer, request in zip(answers, submitted):
-                if answer.end is None:
-                    request.cancel()
+            self._loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event.clear()
 
 
-def next_delta(answer: AnswerBuilder, index: int, news: tuple) -> Optional[Delta]:
+async def pieces(answers: list[Submitted], news: News) -> AsyncIterator[tuple[Delta, Submitted]]:
+    """Of all answers to a prompt, as they come; a failure is its answer's last piece.  Cancels what has not ended when it
+    is closed."""
+    running: dict[int, Submitted] = {}
+    for index, answer in enumerate(answers):
+        if answer.failed is None:
+            running[index] = answer
+        else:
+            yield Delta(answer.request_id, "", [], answer.failed.finish_reason, answer.failed.error, index), answer
+    try:
+        while running:
+            await news.wait()
+            for index, answer in list(running.items()):
+                delta = next_delta(answer, index)
+                if delta is None:
+                    continue
+                if delta.finished:
+                    del running[index]
+                yield delta, answer
+    finally:
+        for answer in running.values():
+            answer.cancel()
+
+
+def next_delta(answer: Submitted, index: int) -> Optional[Delta]:
     """What has come since the last one; None: nothing."""
-    text, outputs = answer.add(news)
-    if answer.end is None:
+    builder = answer.builder
+    text, outputs = builder.add(answer.take())
+    if builder.end is None:
         return Delta(answer.request_id, text, outputs, index=index) if text or outputs else None
-    failure = answer.failure()
-    return Delta(answer.request_id, text, outputs, failure.finish_reason if failure else answer.end["reason"],
-                 failure.error if failure else "", index, **answer.choices())
+    answer.failed = builder.failure()
+    return Delta(answer.request_id, text, outputs,
+                 answer.failed.finish_reason if answer.failed else builder.end["reason"],
+                 answer.failed.error if answer.failed else "", index, **builder.choices())
+
+
+def joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Two deltas of one message as one."""
+    both = dict(first)
+    for name, value in second.items():
+        both[name] = both[name] + value if name in both else value
+    return both

@@ -143,6 +143,7 @@ class MessageParser:
         self._reasoning = ""
         self._content = ""
         self._calls: list[dict[str, Any]] = []
+        self._closed = False
 
     @classmethod
     def of(cls, request: EncodedRequest) -> "MessageParser":
@@ -152,10 +153,22 @@ class MessageParser:
     def push(self, text: str) -> dict[str, Any]:
         """The next piece; a final end-of-sentence token is no part of the message.  Returns what it adds, in the form
         of a Chat Completions delta."""
-        return self._take(self._parser.push(text.removesuffix(END)))
+        return self.push_text(text.removesuffix(END))
+
+    def push_text(self, text: str) -> dict[str, Any]:
+        """The same for a piece without such a token."""
+        return self._take(self._parser.push(text))
+
+    def close(self) -> dict[str, Any]:
+        """Nothing more comes: what had waited for it, as a delta.  A second call gives nothing."""
+        if self._closed:
+            return {}
+        self._closed = True
+        return self._take(self._parser.finish())
 
     def finish(self) -> dict[str, Any]:
-        self._take(self._parser.finish())
+        """The whole message."""
+        self.close()
         message: dict[str, Any] = {"role": "assistant", "content": self._content or None}
         if self._reasoning:
             message["reasoning_content"] = self._reasoning

@@ -6,84 +6,18 @@ import os
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from . import encoding
+from .chat import chat_output, chat_params
 from .engine_args import EngineArgs
+from .engine_view import EngineView, check_engine_args
 from .open_engine import OpenEngine
 from .outputs import Answer, BatchError, ChatOutput, FailedOutput, RequestOutput, Score
 from .progress import Progress
-from .requests import AnswerBuilder, Refusal, core_request
 from .sampling_params import SamplingParams
-from .tokenizer import Tokenizer
+from .submission import Submitted, submit, token_ids
 
 POLL_SECONDS = 0.1  # between looks for Ctrl-C and for progress
 
 Conversation = Sequence[Mapping[str, Any]]
-
-
-class Pending:
-    """One answer that LLM waits for, or the failure that it is already."""
-
-    def __init__(self, request_id: str, params: SamplingParams) -> None:
-        self.request_id = request_id
-        self.params = params
-        self.ids: list[int] = []
-        self.failed: Optional[FailedOutput] = None
-        self.submitted: Any = None
-        self.builder: Any = None
-
-    def fail(self, reason: str, error: object) -> None:
-        self.failed = FailedOutput(self.request_id, reason, str(error))
-
-    def wait(self, seconds: float) -> bool:
-        return self.failed is not None or self.submitted.wait_end(seconds)
-
-    def collect(self) -> None:
-        if self.failed is None:
-            self.builder.add(self.submitted.take())
-            self.failed = self.builder.failure()
-
-
-def submit(engine: OpenEngine, prompt: Any, params: SamplingParams, images: Any, logprobs: bool,
-           chat: Optional[encoding.EncodedRequest] = None) -> list[Pending]:
-    """The params.n answers to one prompt; chat: the request that the prompt was made from."""
-    group = [Pending(engine.next_id(), params) for _ in range(params.n)]
-    reason, error = "", ""
-    try:
-        if images is not None:
-            raise Refusal("ve_error", "multi_modal_data is not offered: this engine answers text only")
-        ids = token_ids(prompt)
-        request = core_request(ids, params, engine.facts, engine.tokenizer, engine.seed(params), logprobs, chat)
-        constrained = chat is not None and "constraint" in chat.params
-        for pending, submitted in zip(group, engine.core.submit(request, params.n)):
-            pending.ids = ids
-            pending.submitted = submitted
-            pending.builder = AnswerBuilder(pending.request_id, len(ids), params, engine.facts, logprobs,
-                                            constrained)
-        return group
-    except Refusal as refusal:
-        reason, error = refusal.reason, refusal.error
-    except MemoryError as refusal:
-        reason, error = "insufficient_system_resource", str(refusal)
-    except (ValueError, TypeError) as refusal:
-        if engine.closed:
-            raise
-        reason, error = "invalid_request", str(refusal)
-    for pending in group:
-        pending.fail(reason, error)
-    return group
-
-
-def token_ids(ids: Any) -> list[int]:
-    if isinstance(ids, (str, bytes)):
-        raise TypeError(f"prompt_token_ids holds a {type(ids).__name__}; allowed: lists of token ids, int32 arrays")
-    try:
-        items = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    except TypeError:
-        raise TypeError(f"prompt_token_ids holds a {type(ids).__name__}; allowed: lists of token ids, int32 arrays") \
-            from None
-    for i, item in enumerate(items):
-        if isinstance(item, bool) or not hasattr(item, "__index__"):
-            raise TypeError(f"token {i} of the prompt is {item!r}, a {type(item).__name__}; allowed: integers")
-    return [item.__index__() for item in items]
 
 
 def per_prompt(name: str, value: Any, count: int) -> list:
@@ -95,15 +29,13 @@ def per_prompt(name: str, value: Any, count: int) -> list:
     return items
 
 
-class LLM:
+class LLM(EngineView):
     def __init__(self, model: str, tokenizer: Optional[str] = None, trust_remote_code: bool = False,
                  expert_parallel_size: int = 1, revision: Optional[str] = None,
                  tokenizer_revision: Optional[str] = None, seed: int = 0, gpu_memory_utilization: float = 0.9,
                  decode_sequence: bool = True, **engine_args: Any) -> None:
         """engine_args: the other fields of EngineArgs, by name."""
-        unknown = set(engine_args) - set(EngineArgs.__dataclass_fields__)
-        if unknown:
-            raise TypeError(f"LLM has no argument {sorted(unknown)[0]!r}")
+        check_engine_args("LLM", engine_args)
         if not isinstance(decode_sequence, bool):
             raise TypeError(f"decode_sequence is {decode_sequence!r}; allowed: True or False")
         self.decode_sequence = decode_sequence
@@ -117,39 +49,6 @@ class LLM:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Cancels what runs and frees the model.  May be called again."""
-        self._engine.close()
-
-    def get_tokenizer(self) -> Tokenizer:
-        return self._engine.tokenizer
-
-    @property
-    def max_model_len(self) -> int:
-        return self._engine.facts.max_context
-
-    @property
-    def args(self) -> EngineArgs:
-        return self._engine.args
-
-    def stats(self) -> dict[str, Union[int, float]]:
-        """Counts since the engine was opened."""
-        return self._engine.core.stats()
-
-    def metrics(self) -> str:
-        """Counters, gauges and histograms in Prometheus' text format."""
-        return self._engine.core.metrics_text(self.args.served_model_name)
-
-    @property
-    def weights_version(self) -> int:
-        """How many times the weights have been updated."""
-        return self._engine.weights_version
-
-    @property
-    def state(self) -> str:
-        """"running", "paused", "asleep" or "closed"."""
-        return self._engine.core.state
 
     def pause(self, mode: str = "drain") -> None:
         """Waits until no step runs: with "drain" until the requests that are there have ended, with "keep" between two
@@ -220,35 +119,37 @@ class LLM:
         return ids
 
     def _submit(self, ids: list, params: list[SamplingParams], images: list, logprobs: bool,
-                chats: Optional[list[encoding.EncodedRequest]] = None) -> list[list[Pending]]:
-        groups: list[list[Pending]] = []
+                chats: Optional[list[encoding.EncodedRequest]] = None) -> list[list[Submitted]]:
+        groups: list[list[Submitted]] = []
         try:
             for prompt, wish, image, chat in zip(ids, params, images, chats or [None] * len(ids)):
-                groups.append(submit(self._engine, prompt, wish, image, logprobs, chat))
+                groups.append(submit(self._engine, lambda: token_ids(prompt), wish, images=image, logprobs=logprobs,
+                                     chat=chat))
         except BaseException:
             self._cancel(pending for group in groups for pending in group)
             raise
         return groups
 
-    def _wait(self, all_pending: list[Pending], use_tqdm: bool) -> None:
+    def _wait(self, all_pending: list[Submitted], use_tqdm: bool) -> None:
         try:
             with Progress(len(all_pending), use_tqdm) as progress:
                 for pending in all_pending:
-                    while not pending.wait(POLL_SECONDS):
+                    while not pending.wait_end(POLL_SECONDS):
                         pass
-                    pending.collect()
+                    if pending.failed is None:
+                        pending.builder.add(pending.take())
+                        pending.failed = pending.builder.failure()
                     progress.advance()
         except BaseException:  # Ctrl-C: nothing goes on running behind the caller's back
             self._cancel(all_pending)
             raise
 
     @staticmethod
-    def _cancel(all_pending: Iterable[Pending]) -> None:
+    def _cancel(all_pending: Iterable[Submitted]) -> None:
         for pending in all_pending:
-            if pending.submitted is not None:
-                pending.submitted.cancel()
+            pending.cancel()
 
-    def _answer(self, pending: Pending) -> Answer:
+    def _answer(self, pending: Submitted) -> Answer:
         if pending.failed is not None:
             return pending.failed
         if self.decode_sequence:
@@ -270,10 +171,7 @@ class LLM:
         wishes = per_prompt("sampling_params", sampling_params, len(conversations))
         requests = [encoding.chat_request(conversation, self.get_tokenizer(), **request)
                     for conversation in conversations]
-        params = [self._chat_params(parsed, wish) for parsed, wish in zip(requests, wishes)]
-        for wish in params:
-            if wish.n != 1:
-                raise ValueError(f"n is {wish.n}; allowed in chat: 1")
+        params = [chat_params(parsed, wish, self.max_model_len) for parsed, wish in zip(requests, wishes)]
         groups = self._submit([parsed.token_ids for parsed in requests], params,
                               [parsed.images or None for parsed in requests], logprobs=True, chats=requests)
         self._wait([group[0] for group in groups], use_tqdm)
@@ -282,28 +180,12 @@ class LLM:
             raise BatchError(results)
         return results[0] if one else results
 
-    def _chat_params(self, parsed: "encoding.EncodedRequest", wish: Optional[SamplingParams]) -> SamplingParams:
-        if wish is None:
-            return encoding.sampling_params(parsed, None, self.max_model_len)
-        wish = wish.clone()
-        if wish.so_args is not None and parsed.params["start"] == "tools":
-            raise ValueError("so_args is given beside a tool_choice that requires a call; allowed: one of them")
-        wish.stop = [*(wish.stop or []), *parsed.params["stop"]] or None
-        return wish
-
-    def _chat_output(self, parsed: "encoding.EncodedRequest", pending: Pending) -> Union[ChatOutput, FailedOutput]:
+    def _chat_output(self, parsed: "encoding.EncodedRequest", pending: Submitted) -> Union[ChatOutput, FailedOutput]:
         if pending.failed is not None:
             return pending.failed
-        builder = pending.builder
         parser = encoding.MessageParser.of(parsed)
-        parser.push(builder.text)
-        message = parser.finish()
-        reason = builder.outputs[-1].finish_reason
-        return ChatOutput(
-            request_id=pending.request_id, message=message,
-            finish_reason="tool_calls" if reason == "stop" and message.get("tool_calls") else reason,
-            text=builder.text, token_ids=builder.token_ids,
-            logprobs=[output.token_logprobs for output in builder.outputs], prompt_tokens=len(pending.ids))
+        parser.push(pending.builder.text)
+        return chat_output(pending, parser.finish())
 
     def score(self, prompt: Union[str, Sequence[int]], output: Union[str, Sequence[int]],
               sampling_params: Optional[SamplingParams] = None, *, allow_special: bool = False) -> Score:
@@ -323,7 +205,7 @@ class LLM:
         params.ignore_eos = True
         params.stop = params.stop_token_ids = None
         params.n = 1
-        [pending] = submit(self._engine, prompt_ids, params, None, True)
+        [pending] = submit(self._engine, lambda: prompt_ids, params)
         self._wait([pending], False)
         if pending.failed is not None:
             raise BatchError([pending.failed])

@@ -151,6 +151,15 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class ChatDelta(Delta):
+    """A piece of an answer of AsyncLLM.chat."""
+
+    # What it adds to the message, in the form of a Chat Completions delta; {} where the text waits for its meaning.
+    message: dict[str, Any] = field(default_factory=dict)
+    output: Optional[ChatOutput] = None  # the whole answer, with the last piece, unless it failed
+
+
+@dataclass(frozen=True)
 class Score:
     """Log-probabilities of a given answer."""
 
