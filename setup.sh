@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 readonly BUILD_PACKAGES=(
   ca-certificates git g++ cmake ninja-build pkg-config ccache mold
   libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libedit-dev
-  liblmdb-dev liburing-dev
+  liblmdb-dev liburing-dev libboost-dev libssl-dev libspdlog-dev libtomlplusplus-dev
   python3 python3-venv)  # pip fetches what the distribution does not package
 readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite libvalijson-dev python3-dev)
 readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)

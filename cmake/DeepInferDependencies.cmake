@@ -10,6 +10,10 @@ find_path(XXHASH_INCLUDE xxhash.h REQUIRED)  # header only
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Boost 1.74 REQUIRED)  # headers only: Asio and Beast
+find_package(OpenSSL 3.0 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(tomlplusplus REQUIRED)
 
 if(DEEPINFER_TESTS)
   find_package(GTest REQUIRED)

@@ -27,6 +27,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"grammar", {"base"}},
     {"scheduling", {"base"}},
     {"engine", {"models", "text", "grammar", "scheduling", "ops", "tensor", "base"}},
+    {"serving", {"engine", "text", "grammar", "scheduling", "base"}},
 };
 
 struct Include {
@@ -100,6 +101,21 @@ TEST(IncludeArrows, OnlyExecutablesNameABackend) {
       for (const Include& include : project_includes(file))
         EXPECT_NE(first_folder(include.path), "backends") << file.string() << ":" << include.line;
   }
+}
+
+// Sockets stay in one folder, behind http_server.h and http_exchange.h, which show none.
+TEST(IncludeArrows, OnlyTheTransportIncludesBoost) {
+  static const std::regex kBoost(R"re(^\s*#\s*include\s*[<"]boost/)re");
+  const fs::path transport = kRoot / "src" / "serving" / "http";
+  for (const char* folder : {"src", "apps", "bindings", "bench"})
+    for (const fs::path& file : sources_below(kRoot / folder)) {
+      const bool is_public = file.filename() == "http_server.h" || file.filename() == "http_exchange.h";
+      if (file.parent_path() == transport && !is_public) continue;
+      std::ifstream in(file);
+      std::string text;
+      for (int line = 1; std::getline(in, text); ++line)
+        EXPECT_FALSE(std::regex_search(text, kBoost)) << file.string() << ":" << line;
+    }
 }
 
 TEST(Names, SayWhatIsInside) {

@@ -5,6 +5,7 @@
 // none of them waits: bytes are queued for the connection's own thread.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,7 +25,8 @@ struct HttpRequest {
   std::string query;   // behind the "?", as sent
   HttpHeaders headers;
   std::string body;
-  std::string peer;  // address of the client; "unix" on a Unix socket
+  std::string peer;          // address of the client; "unix" on a Unix socket
+  std::size_t listener = 0;  // which of the server's listeners took the connection
 
   // The value of the first header of this name (lower case); empty where there is none.
   std::string_view header(std::string_view name) const;
