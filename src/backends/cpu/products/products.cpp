@@ -137,13 +137,18 @@ MatrixProducts::Blocks MatrixProducts::choose_blocks(int64_t rows, int64_t outpu
 
 int64_t MatrixProducts::few_row_outputs(int64_t rows, int64_t outputs, int64_t output_bytes, int64_t products,
                                         int64_t least) const {
+  if (pool_.threads() == 1) return kMaxBlockOutputs;
   // Weights that one thread gets through in two to four microseconds; a hand-off takes one to three.
   const int64_t least_bytes = (int64_t{32} << 10) / std::min<int64_t>(rows, 4);
-  constexpr int64_t kManyTasks = 32, kFewTasks = 4;  // of a thread
+  // Tasks of a thread.  Many shorten the wait for the last one, but each reads on where nothing has been brought near:
+  // of a short product they cost more than they save.
+  constexpr int64_t kManyTasks = 32, kFewTasks = 4;
+  const int64_t thread_bytes = products * outputs * output_bytes / pool_.threads();
+  const int64_t wanted_tasks = std::clamp(thread_bytes >> 15, kFewTasks, kManyTasks) * pool_.threads();
   const auto tasks = [&](int64_t block) { return products * divide_up(outputs, block); };
   const int64_t wanted = std::min(round_up(divide_up(least_bytes, output_bytes), kScaleTile), kMaxBlockOutputs);
   int64_t block = kMaxBlockOutputs;
-  while (block > wanted && tasks(block) < kManyTasks * pool_.threads()) block -= kScaleTile;
+  while (block > wanted && tasks(block) < wanted_tasks) block -= kScaleTile;
   while (block <= kScaleTile && block > least && tasks(block) < kFewTasks * pool_.threads() &&
          block / 2 * output_bytes >= least_bytes) {
     block /= 2;
