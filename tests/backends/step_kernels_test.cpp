@@ -130,6 +130,7 @@ Sums run(const StepKernels& kernels) {
     for (int64_t c = 0; c < 512; ++c) wide_keys.row(j)[c] = to_float(keys.row(j)[c]);
   }
   cpu::AttentionRow row{.heads = 5,
+                        .used_heads = 5,
                         .d = 512,
                         .count = count,
                         .scale = 0.044f,

@@ -1,4 +1,4 @@
-// Attention of one query row with AMX tiles, for models whose heads come in sixteens.
+// Attention of one query row with AMX tiles, for models whose heads come in sixteens, or are filled up to so many.
 //
 // Scores are computed transposed, keys x heads: decoded keys are tile operands as they lie, and sixteen heads advance
 // through the softmax side by side.  The weighted sum takes keys in pairs (prepare_keys) and numerators in tiles
@@ -68,7 +68,9 @@ void prepare_queries(const AttentionRow& row) {
   for (int h = 0; h < row.heads; h += kTile) {
     for (int64_t c = 0; c < row.d; c += kTileChannels, tile += kTile * kTile) {
       __m512i in[kTile];
-      for (int i = 0; i < kTile; ++i) in[i] = _mm512_loadu_si512(row.q + (h + i) * row.d + c);
+      for (int i = 0; i < kTile; ++i) {
+        in[i] = h + i < row.used_heads ? _mm512_loadu_si512(row.q + (h + i) * row.d + c) : _mm512_setzero_si512();
+      }
       transpose(in, tile);
     }
   }
@@ -84,13 +86,15 @@ void prepare_keys(const AttentionRow& row, int64_t first, int64_t count) {
     order[1][i] = static_cast<uint16_t>(16 + i / 2 + 32 * (i % 2));
   }
   const __m512i low = _mm512_load_si512(order[0]), high = _mm512_load_si512(order[1]);
-  for (int64_t j = first; j < end; j += 2) {
-    const uint16_t* even = row.keys + j * d;
-    uint16_t* to = row.key_tiles + j / kTileKeys * kTileKeys * d + j % kTileKeys * kTile;
+  for (int64_t j = first; j < end; j += kTileKeys) {
+    uint16_t* to = row.key_tiles + j * d;
     for (int64_t c = 0; c < d; c += 32, to += 2 * kTileBf16) {
-      const __m512i a = _mm512_loadu_si512(even + c), b = _mm512_loadu_si512(even + d + c);
-      _mm512_storeu_si512(to, _mm512_permutex2var_epi16(a, low, b));
-      _mm512_storeu_si512(to + kTileBf16, _mm512_permutex2var_epi16(a, high, b));
+      const uint16_t* even = row.keys + j * d + c;
+      for (int64_t pair = 0; pair < kTile; ++pair, even += 2 * d) {
+        const __m512i a = _mm512_loadu_si512(even), b = _mm512_loadu_si512(even + d);
+        _mm512_storeu_si512(to + pair * 2 * kTile, _mm512_permutex2var_epi16(a, low, b));
+        _mm512_storeu_si512(to + kTileBf16 + pair * 2 * kTile, _mm512_permutex2var_epi16(a, high, b));
+      }
     }
   }
 }
@@ -167,9 +171,11 @@ void softmax(const AttentionRow& row, int first_head, int heads) {
   }
 }
 
+// A sum that is 0 has the sign +, however many keys of weight 0 came after it.
 DI_INLINE void write_output(const AttentionRow& row, const float* sums, int head, int64_t channel) {
-  for (int i = 0; i < kTile; ++i) {
-    store_bf16(row.o + (head + i) * row.d + channel, load(sums + i * kTile) / splat(row.denominator[head + i]));
+  for (int i = 0; i < kTile && head + i < row.used_heads; ++i) {
+    const F sum = load(sums + i * kTile) + splat(0);
+    store_bf16(row.o + (head + i) * row.d + channel, sum / splat(row.denominator[head + i]));
   }
 }
 
@@ -236,7 +242,10 @@ void values(const AttentionRow& row, int first_head, int heads, int64_t first_ch
   for (; h + 2 * kTile <= first_head + heads; h += 2 * kTile) {
     for (int64_t c = 0; c < channels; c += 2 * kTile) value_square(row, h, first_channel + c);
   }
-  if (h < first_head + heads) value_column(row, h, first_channel, static_cast<int>(channels / kTile));
+  for (int64_t c = 0; c < channels && h < first_head + heads; c += kChannelRange) {
+    const int64_t here = channels - c < kChannelRange ? channels - c : kChannelRange;
+    value_column(row, h, first_channel + c, static_cast<int>(here / kTile));
+  }
   _tile_release();
 }
 

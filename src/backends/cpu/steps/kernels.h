@@ -57,13 +57,14 @@ struct IndexQueryView {
 // One query row of attention and its scratch.  A kernel works on a range, so that threads may share a row; a phase
 // starts when the one before it is complete.
 struct AttentionRow {
-  int heads;
+  int heads;          // a multiple of the path's head_multiple
+  int used_heads;     // of q and o; the others only fill up
   int64_t d;          // channels of a head, a multiple of 32, at most 512
   int64_t count;      // visible keys
   float scale;        // of the scores
   const float* sink;  // [heads]
-  const uint16_t* q;  // [heads][d]
-  uint16_t* o;        // [heads][d]
+  const uint16_t* q;  // [used_heads][d]
+  uint16_t* o;        // [used_heads][d]
   // Decoded by the driver, in one of two ways that give the same bits; the other one is null.
   uint16_t* keys;    // [count rounded up to 32][d]
   float* wide_keys;  // [count][wide_key_stride(d)]: where few heads share a key, widening it is most of the work
@@ -96,7 +97,7 @@ struct AttentionKernels {
   void (*scores)(const AttentionRow& row, int64_t first, int64_t count);
   // 3: numerators (rounded to bf16) and denominators.
   void (*softmax)(const AttentionRow& row, int first_head, int heads);
-  // 4: o.
+  // 4: o.  With tiles a channel range may be longer than kChannelRange.
   void (*values)(const AttentionRow& row, int first_head, int heads, int64_t first_channel, int64_t channels);
 };
 

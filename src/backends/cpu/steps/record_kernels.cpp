@@ -148,20 +148,23 @@ constexpr uint16_t kSmallValues[32] = {0, 0x3F80, 0x4000, 0x4040, 0x4080, 0x40A0
 }  // namespace
 
 void decode_fp8(const uint8_t* record, int64_t channels, uint16_t* row) {
-  const __m512i small_values = _mm512_loadu_si512(kSmallValues), low7 = _mm512_set1_epi16(0x7F);
+  const __m512i small_values = _mm512_loadu_si512(kSmallValues);
   for (int64_t i = 0; i < channels; i += 32) {
     const int exponent = record[channels + i / 32] - 127;  // the scales of written records keep bf16 exponents in range
-    const __m512i codes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(record + i)));
-    const __m512i magnitude = _mm512_and_si512(codes, low7);
-    const __m512i normal = _mm512_add_epi16(_mm512_slli_epi16(magnitude, 4),
-                                            _mm512_set1_epi16(static_cast<int16_t>((120 + exponent) << 7)));
-    const __mmask32 is_small = _mm512_cmplt_epu16_mask(magnitude, _mm512_set1_epi16(8));
-    const __m512i small = _mm512_add_epi16(_mm512_permutexvar_epi16(magnitude, small_values),
-                                           _mm512_set1_epi16(static_cast<int16_t>((exponent - 9) * 128)));
-    const __m512i value = _mm512_maskz_mov_epi16(_mm512_test_epi16_mask(magnitude, magnitude),
-                                                 _mm512_mask_blend_epi16(is_small, normal, small));
-    const __m512i sign = _mm512_slli_epi16(_mm512_andnot_si512(low7, codes), 8);
-    _mm512_storeu_si512(row + i, _mm512_or_si512(value, sign));
+    const __m512i codes = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(record + i)));
+    // The sign, and seeeemmm's other bits four places up: but for the exponent's bias a bf16 number.
+    const __m512i bits = _mm512_and_si512(_mm512_slli_epi16(codes, 4), _mm512_set1_epi16(static_cast<int16_t>(0x87F0)));
+    const __mmask32 not_zero = _mm512_test_epi16_mask(bits, _mm512_set1_epi16(0x07F0));
+    __m512i value =
+        _mm512_mask_add_epi16(bits, not_zero, bits, _mm512_set1_epi16(static_cast<int16_t>((120 + exponent) * 128)));
+    const __mmask32 small = not_zero & _mm512_testn_epi16_mask(bits, _mm512_set1_epi16(0x0780));
+    if (small != 0) [[unlikely]] {  // subnormal codes
+      const __m512i magnitude = _mm512_permutexvar_epi16(_mm512_srli_epi16(bits, 4), small_values);
+      const __m512i sign = _mm512_and_si512(bits, _mm512_set1_epi16(static_cast<int16_t>(0x8000)));
+      const __m512i scaled = _mm512_add_epi16(magnitude, _mm512_set1_epi16(static_cast<int16_t>((exponent - 9) * 128)));
+      value = _mm512_mask_mov_epi16(value, small, _mm512_or_si512(scaled, sign));
+    }
+    _mm512_storeu_si512(row + i, value);
   }
 }
 

@@ -60,11 +60,15 @@ class Steps {
   Status prepare_index(const OpsLimits& limits);
   Status prepare_sample(const OpsLimits& limits);
 
+  bool wide_keys() const;
+  bool rows_share_tiles(int heads) const;
   const AttentionKernels& attention_kernels(int heads) const;
   AttentionRow attention_row(const SparseAttention& op, int64_t m, int64_t count, int64_t slot);
   void attend_row(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t slot);
   AttentionLayout attention_layout() const;
   bool attend_group(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t rows,
+                    int64_t slot);
+  bool attend_tiles(const SparseAttention& op, const AttentionSequence& sequence, int64_t offset, int64_t rows,
                     int64_t slot);
   void attend_few_rows(const SparseAttention& op, int64_t rows);
 
