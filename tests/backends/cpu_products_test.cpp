@@ -150,7 +150,8 @@ TEST_P(CpuProducts, BitsDoNotDependOnCompany) {
       }
       EXPECT_EQ(different, 0) << part.rows() << " rows from " << first_row << ", outputs from " << first_output;
     };
-    for (int64_t rows : {1, 2, 3, 4, 5, 6, 15, 16, 17, 31, 32, 33, 34, 47, 48, 49, 50, 64, 95, 97, 145, 257, 300}) {
+    for (int64_t rows : {1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 12, 13, 15, 16,  17,  23,
+                         24, 25, 31, 32, 33, 34, 47, 48, 49, 50, 64, 95, 97, 145, 257, 300}) {
       const int64_t first = random.below(kRows - rows + 1);
       expect_same(multiply(rows % 2 == 0 ? *one : *two, x.view().rows_from(first, rows), weight.view()), first, 0);
     }

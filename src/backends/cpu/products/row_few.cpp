@@ -1,6 +1,6 @@
-// Products with two to eight activation rows: verification of drafts, experts with few rows.  Weights are decoded in
-// registers as for one row and meet every activation row there.  Runs of kRunColumns keep the activations in the
-// first-level cache; the sums wait as lanes from one run to the next, so that their order is that of one row alone.
+// Products with few activation rows: verification of drafts, experts.  Weights are decoded in registers as for one row
+// and meet up to eight activation rows there.  Runs of kRunColumns keep the activations in the first-level cache; the
+// sums wait as lanes from one run to the next, so that their order is that of one row alone.
 #include "backends/cpu/products/row_products.h"
 #include "backends/cpu/products/row_reader.h"
 
@@ -8,6 +8,7 @@ namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 namespace {
 
 constexpr int64_t kRunColumns = 512;  // a multiple of every decoder's step
+constexpr int kPartRows = 8;          // most rows that meet the weights together
 constexpr int64_t kTileOutputs = 32;  // outputs that share FP8 scales
 static_assert(kRunColumns % kFp4Step == 0 && kRunColumns % kFp8Step == 0);
 
@@ -30,7 +31,8 @@ DI_LANE void add_steps(const Vec (*v)[8], const Vec* factors, const float* x, Ve
     __asm__("" : "+r"(x));
     Vec sum[R];
     for (int i = 0; i < kVectors; ++i) {
-      const Vec at = load_vec(x + i * kWidth);
+      Vec at = load_vec(x + i * kWidth);
+      if (R > 1) __asm__("" : "+v"(at));  // one load for all rows of the weight
       for (int r = 0; r < R; ++r) {
         if (kScaled) {
           sum[r] = i == 0 ? times(v[r][i], at) : multiply_add(v[r][i], at, sum[r]);
@@ -43,6 +45,36 @@ DI_LANE void add_steps(const Vec (*v)[8], const Vec* factors, const float* x, Ve
     for (int r = 0; r < R; ++r) acc[r * M + m] = multiply_add(sum[r], factors[r], acc[r * M + m]);
   }
 }
+
+#if defined(__AVX512F__)
+// A whole FP4 step of R rows of the weight: vectors are decoded as they are needed, and the sums of the step fill the
+// registers.
+template <int R, int M>
+DI_LANE void add_whole_fp4_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x,
+                                Vec* acc) {
+  Vec sum[R * M];
+#pragma GCC unroll 4
+  for (int pair = 0; pair < 4; ++pair) {
+    Vec v[R][2];
+    for (int r = 0; r < R; ++r) decode_fp4_pair(codes + r * rows.row_bytes, pair, v[r]);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      for (int i = 0; i < 2; ++i) {
+        Vec at = load_vec(x + m * kRunColumns + (2 * pair + i) * kWidth);
+        __asm__("" : "+v"(at));  // one load for all rows of the weight
+        for (int r = 0; r < R; ++r) {
+          Vec& s = sum[r * M + m];
+          s = pair + i == 0 ? times(v[r][i], at) : multiply_add(v[r][i], at, s);
+        }
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    const Vec factors = fp4_factors(scale + r * rows.row_scales);
+    for (int m = 0; m < M; ++m) acc[r * M + m] = multiply_add(sum[r * M + m], factors, acc[r * M + m]);
+  }
+}
+#endif
 
 // R rows of the weight times M rows of x, [M][kRunColumns].  lanes: [R][M] vectors.
 template <WeightFormat kFormat, int R, int M>
@@ -66,6 +98,13 @@ DI_LANE void multiply_run(const Run& run, const Rows& rows, const float* x, floa
   // The last step of a row is read as a part even where it is whole, if reading whole ones touches what is behind.
   const int64_t kept = Read::kScaledSteps && last ? 1 : 0;
   for (; left >= Read::kStep + kept; left -= Read::kStep, codes += kStepBytes, scale += kStepScales, x += Read::kStep) {
+#if defined(__AVX512F__)
+    if constexpr (kFormat == WeightFormat::kFp4) {
+      for (int r = 0; r < R; ++r) prefetch(codes + r * rows.row_bytes + kRunColumns * 64 / Read::kLine);
+      add_whole_fp4_step<R, M>(rows, codes, scale, x, acc);
+      continue;
+    }
+#endif
     for (int r = 0; r < R; r += kTogether) {
       for (int i = 0; i < kTogether; ++i) {
         const uint8_t* from = codes + (r + i) * rows.row_bytes;
@@ -108,8 +147,9 @@ void widen_run(const uint16_t* packed, int64_t columns, int64_t begin, int64_t e
   }
 }
 
+// widened: x holds the activations already.
 template <WeightFormat kFormat, int M>
-void multiply_tile(const WeightBlock& weight, int64_t first, int64_t outputs, const uint16_t* packed, float* out,
+void multiply_tile(const WeightBlock& weight, int64_t first, const uint16_t* packed, bool widened, float* out,
                    int64_t stride, float* scratch) {
   using Read = Reader<kFormat>;
   constexpr int R = rows_beside(M);
@@ -119,7 +159,7 @@ void multiply_tile(const WeightBlock& weight, int64_t first, int64_t outputs, co
   const uint8_t* tile_scale = kFormat == WeightFormat::kFp8 ? weight.scale + first / 32 * (k / 32) : nullptr;
   float* x = scratch;
   float* lanes = x + M * kRunColumns;
-  const bool widened = kFormat != WeightFormat::kFp8 && columns <= kRunColumns && first > 0;  // by the first tile
+  const int64_t outputs = weight.outputs - first < kTileOutputs ? weight.outputs - first : kTileOutputs;
   for (int64_t begin = 0; begin < columns; begin += kRunColumns) {
     const int64_t end = begin + kRunColumns < columns ? begin + kRunColumns : columns;
     const int64_t weight_end = end < k ? end : k;
@@ -140,40 +180,46 @@ void multiply_tile(const WeightBlock& weight, int64_t first, int64_t outputs, co
   }
 }
 
-template <WeightFormat kFormat, int M>
-void multiply_tiles(const WeightBlock& weight, const uint16_t* packed, float* out, int64_t stride, float* scratch) {
-  for (int64_t first = 0; first < weight.outputs; first += kTileOutputs) {
-    const int64_t left = weight.outputs - first;
-    multiply_tile<kFormat, M>(weight, first, left < kTileOutputs ? left : kTileOutputs, packed, out + first, stride,
-                              scratch);
+template <WeightFormat kFormat>
+void multiply_part(const WeightBlock& weight, int64_t first, const uint16_t* packed, int64_t rows, bool widened,
+                   float* out, int64_t stride, float* scratch) {
+  switch (rows) {
+    case 2:
+      return multiply_tile<kFormat, 2>(weight, first, packed, widened, out, stride, scratch);
+    case 3:
+      return multiply_tile<kFormat, 3>(weight, first, packed, widened, out, stride, scratch);
+    case 4:
+      return multiply_tile<kFormat, 4>(weight, first, packed, widened, out, stride, scratch);
+    case 5:
+      return multiply_tile<kFormat, 5>(weight, first, packed, widened, out, stride, scratch);
+    case 6:
+      return multiply_tile<kFormat, 6>(weight, first, packed, widened, out, stride, scratch);
+    case 7:
+      return multiply_tile<kFormat, 7>(weight, first, packed, widened, out, stride, scratch);
+    default:
+      return multiply_tile<kFormat, kPartRows>(weight, first, packed, widened, out, stride, scratch);
   }
 }
 
+// In parts of about as many rows each, which meet a tile of outputs while its weights are near.
 template <WeightFormat kFormat>
 void multiply_format(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
                      float* scratch) {
-  switch (rows) {
-    case 2:
-      return multiply_tiles<kFormat, 2>(weight, packed, out, stride, scratch);
-    case 3:
-      return multiply_tiles<kFormat, 3>(weight, packed, out, stride, scratch);
-    case 4:
-      return multiply_tiles<kFormat, 4>(weight, packed, out, stride, scratch);
-    case 5:
-      return multiply_tiles<kFormat, 5>(weight, packed, out, stride, scratch);
-    case 6:
-      return multiply_tiles<kFormat, 6>(weight, packed, out, stride, scratch);
-    case 7:
-      return multiply_tiles<kFormat, 7>(weight, packed, out, stride, scratch);
-    default:
-      return multiply_tiles<kFormat, kFewRows>(weight, packed, out, stride, scratch);
+  const int64_t columns = packed_columns(kFormat, weight.k), parts = (rows + kPartRows - 1) / kPartRows;
+  const bool same_x = kFormat != WeightFormat::kFp8 && columns <= kRunColumns && parts == 1;  // for all tiles
+  for (int64_t first = 0; first < weight.outputs; first += kTileOutputs) {
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t row = rows * part / parts, end = rows * (part + 1) / parts;
+      multiply_part<kFormat>(weight, first, packed + row * columns, end - row, same_x && first > 0,
+                             out + row * stride + first, stride, scratch);
+    }
   }
 }
 
 }  // namespace
 
 int64_t few_scratch_floats() {
-  return kFewRows * kRunColumns + kTileOutputs * kFewRows * kWidth;
+  return kPartRows * kRunColumns + kTileOutputs * kPartRows * kWidth;
 }
 
 void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,

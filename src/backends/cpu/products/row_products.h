@@ -14,8 +14,12 @@ void multiply_row(const WeightBlock& weight, const uint16_t* packed, float* out,
 // Floats of x for multiply_row.
 int64_t row_scratch_floats(int64_t k);
 
-// 2 .. kFewRows rows: weights are decoded in registers and meet all rows there.
-inline constexpr int kFewRows = 8;
+// 2 .. most_few_rows rows: weights are decoded in registers and meet up to eight rows there.  Where more rows meet them
+// they are decoded again, which with AVX-512 pays longer than storing them as a panel does.
+constexpr int64_t most_few_rows(WeightFormat format) {
+  if (kWidth < 16 || format == WeightFormat::kBf16) return 8;
+  return format == WeightFormat::kFp4 ? 24 : 12;
+}
 void multiply_few(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
                   float* scratch);
 int64_t few_scratch_floats();

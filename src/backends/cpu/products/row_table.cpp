@@ -54,7 +54,7 @@ size_t scratch_bytes(int64_t k) {
 void multiply_fp32(const WeightBlock& weight, const uint16_t* packed, int64_t rows, float* out, int64_t stride,
                    float* scratch) {
   if (rows == 1) return multiply_row(weight, packed, out, scratch);
-  if (rows <= kFewRows) return multiply_few(weight, packed, rows, out, stride, scratch);
+  if (rows <= most_few_rows(weight.format)) return multiply_few(weight, packed, rows, out, stride, scratch);
   multiply_panel(weight, packed, rows, out, stride, scratch);
 }
 
