@@ -292,8 +292,11 @@ void multiply_many(const WeightBlock& weight, const uint16_t* packed, int64_t ro
           prefetch_lines(b0_tile + run_columns * count.first, first_line, last_line);
           if (count.second > 0) prefetch_lines(b1_tile + run_columns * count.second, first_line, last_line);
         }
+        if (last) continue;
         // Not yet into the first-level cache: activations and sums pass through it meanwhile.
-        if (!last && t < ahead_rows) decoder.template prefetch_row<_MM_HINT_T1>();
+        for (int64_t r = ahead_rows * t / tiles; r < ahead_rows * (t + 1) / tiles; ++r) {
+          decoder.template prefetch_row<_MM_HINT_T1>();
+        }
       }
       if (pairs == 1 && !last_run) {
         keep_stores_awake(own.memory + 4 * kSumElements);
