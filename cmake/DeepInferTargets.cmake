@@ -5,7 +5,7 @@ function(deepinfer_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE deepinfer_flags ${ARG_PRIVATE_DEPENDS})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
-  if(DEEPINFER_FUZZERS AND name MATCHES "_(base|tensor|text|grammar|models)$")
+  if(DEEPINFER_FUZZERS AND name MATCHES "_(base|tensor|text|grammar|models|serving_http)$")
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)  # what the fuzzers see of the code's branches
   endif()
 endfunction()

@@ -91,6 +91,7 @@ class Connection final : public StreamOwner, public std::enable_shared_from_this
   bool first_ = true;          // no request has been answered
   bool reading_ = false;       // a read is under way
   bool read_refused_ = false;  // too much came behind the request that is answered: not read for now
+  std::size_t behind_ = 0;     // bytes that came behind it
   std::string input_;          // received and not used yet
   std::unique_ptr<RequestReader> reader_;
   std::size_t body_memory_ = 0;  // taken for the body that is read

@@ -51,7 +51,8 @@ void Connection::on_read(boost::system::error_code error, std::string_view bytes
   switch (state_) {
     case State::kAnswering:
       if (!close_after_) input_.append(bytes);
-      read_refused_ = input_.size() >= server_.options.max_header_bytes;
+      behind_ += bytes.size();
+      read_refused_ = behind_ >= server_.options.max_header_bytes;
       if (!read_refused_) read_more();
       return;
     case State::kLingering:
@@ -60,6 +61,7 @@ void Connection::on_read(boost::system::error_code error, std::string_view bytes
       try {
         read_request(bytes);
       } catch (const std::bad_alloc&) {
+        if (exchange_) return cut();
         refuse({503, "there is not enough memory for the request", HttpRefusal::kBodyMemory});
       }
   }
@@ -205,6 +207,7 @@ void Connection::begin_exchange(HttpRequest request, bool close_after) {
   answer_begun_ = answer_ended_ = answer_aborted_ = false;
   status_ = 0;
   answer_bytes_ = 0;
+  behind_ = input_.size();
   exchange_ = std::make_shared<ServerExchange>(std::move(request), std::exchange(body_memory_, 0),
                                                thread_.shared_server(), thread_.queue(), this);
 }

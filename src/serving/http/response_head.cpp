@@ -5,6 +5,7 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/serializer.hpp>
+#include <ctime>
 
 namespace deepinfer::serving {
 namespace {
@@ -22,6 +23,21 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
+// "Mon, 30 Nov 2026 19:00:00 GMT", made once a second.
+const std::string& date_now() {
+  thread_local std::time_t made_at = 0;
+  thread_local std::string date;
+  const std::time_t now = std::time(nullptr);
+  if (now != made_at) {
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    char text[40];
+    date.assign(text, std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts));
+    made_at = now;
+  }
+  return date;
+}
+
 }  // namespace
 
 bool has_no_body(int status) {
@@ -37,6 +53,7 @@ std::string write_response_head(const HttpResponse& response, const ResponseForm
     if (form.framing == Framing::kLength) message.content_length(form.body_bytes);
     if (form.framing == Framing::kChunked) message.chunked(true);
   }
+  message.set(http::field::date, date_now());
   message.keep_alive(form.keep_alive);
   message.set("x-request-id", beast_view(form.request_id));
   for (const auto& [name, value] : response.headers) message.insert(one_line(name), one_line(value));

@@ -46,6 +46,7 @@ TEST_F(HttpServerTest, AnswersOneRequestAfterTheOther) {
     EXPECT_EQ(response.body, "POST /b q hi");
     EXPECT_EQ(response.headers.at("content-type"), "text/plain");
     EXPECT_TRUE(response.headers.at("x-request-id").starts_with("req_"));
+    EXPECT_TRUE(response.headers.at("date").ends_with(" GMT"));
     EXPECT_FALSE(response.headers.contains("connection"));
   }
   EXPECT_EQ(server_->stats().accepted, 1u);

@@ -1,5 +1,4 @@
-#include "serving/http/access_log.h"
-
+// What an operator sees of the transport: the access log, trace contexts, counters.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,7 +9,9 @@
 
 #include "held_exchanges.h"
 #include "raw_client.h"
+#include "serving/http/access_log.h"
 #include "serving/http/trace_context.h"
+#include "serving/http/transport_metrics.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -60,6 +61,16 @@ TEST(AccessLog, OneLineForEachRequest) {
   EXPECT_EQ(lines[2]["path"], "");
   ::unlink(path.c_str());
   EXPECT_EQ(AccessLog::open(::testing::TempDir()).status().code(), StatusCode::kIoError);
+}
+
+TEST(TransportMetrics, EveryRefusalHasALine) {
+  HttpServerStats stats;
+  stats.connections = 3;
+  stats.refusals[static_cast<std::size_t>(HttpRefusal::kDraining)] = 7;
+  const std::string text = transport_metrics_text(stats);
+  EXPECT_NE(text.find("# TYPE deepinfer_transport_connections gauge\ndeepinfer_transport_connections 3\n"), text.npos);
+  EXPECT_NE(text.find("deepinfer_transport_refusals_total{reason=\"draining\"} 7\n"), text.npos);
+  EXPECT_NE(text.find("{reason=\"no_descriptors\"} 0\n"), text.npos);
 }
 
 TEST(TraceContext, OnlyWhatTheStandardAllows) {
