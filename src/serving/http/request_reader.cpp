@@ -47,7 +47,7 @@ bool names_another_version(std::string_view head) {
 
 class RequestReader::Parser final : public http::basic_parser<true> {
  public:
-  explicit Parser(HttpRequest& request) : request_(request) {}
+  Parser(HttpRequest& request, std::size_t body_bytes) : request_(request), body_bytes_(body_bytes) {}
 
   std::string target;
   int version = 0;
@@ -73,7 +73,9 @@ class RequestReader::Parser final : public http::basic_parser<true> {
     request_.body.append(body.data(), body.size());
     return body.size();
   }
-  void on_chunk_header_impl(std::uint64_t, string_view extension, error_code& ec) override {
+  // Beast's own limit counts a chunk twice whose malformed extension comes in pieces.
+  void on_chunk_header_impl(std::uint64_t size, string_view extension, error_code& ec) override {
+    if (size > body_bytes_ - request_.body.size()) ec = http::error::body_limit;
     if (extension.size() > kMaxChunkHeadBytes) ec = http::error::bad_chunk_extension;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view body, error_code&) override {
@@ -83,6 +85,7 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   void on_finish_impl(error_code&) override {}
 
   HttpRequest& request_;
+  const std::size_t body_bytes_;  // the most
   bool head_done_ = false;
 };
 
@@ -112,7 +115,7 @@ std::size_t RequestReader::read_head(std::string_view input) {
   const std::size_t head_bytes = scanner_.head_bytes();
   if (head_bytes == 0) return skipped;
 
-  parser_ = std::make_unique<Parser>(request_);
+  parser_ = std::make_unique<Parser>(request_, limits_.body_bytes);
   parser_->header_limit(static_cast<std::uint32_t>(std::max(limits_.head.bytes, kMaxTrailerBytes)) + 1);
   parser_->body_limit(limits_.body_bytes);
   parser_->eager(true);
@@ -128,6 +131,7 @@ std::size_t RequestReader::read_head(std::string_view input) {
   } else if (check_fields()) {
     http_1_0_ = parser_->version == 10;
     keep_alive_ = parser_->keep_alive();
+    parser_->body_limit(boost::none);  // the parser's own for chunks; a length has been checked
     progress_ = parser_->is_done() ? Progress::kComplete : Progress::kBody;
   }
   return skipped + head_bytes;
