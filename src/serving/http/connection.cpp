@@ -165,7 +165,7 @@ void Connection::drain() {
 
 void Connection::cut() {
   if (exchange_) return lose_client(HttpAccess::End::kCut);
-  close(true);
+  close(false);  // the system may still hold the end of an answer
 }
 
 void Connection::report(HttpAccess::End end) {
