@@ -37,7 +37,7 @@ struct Options {
   std::string output;
   EngineCommandOptions engine;
   std::vector<std::string> model_names;
-  Profile profile = Profile::kDeepInfer;
+  Profile profile = Profile::kExtended;
   std::optional<uint64_t> seed;
   std::optional<int64_t> created;
   SpeculativeSampling speculative_sampling = SpeculativeSampling::kExact;
@@ -47,22 +47,23 @@ struct Options {
 
 BatchContext make_context(const Options& options, const LoadedEngine& loaded) {
   BatchContext context;
-  context.tokenizer = loaded.tokenizer.get();
-  context.engine = loaded.engine.get();
-  context.end_tokens = loaded.defaults.end_tokens;
-  context.protocol.profile = options.profile;
-  context.protocol.models = options.model_names;
-  if (options.model_names.empty()) context.protocol.models = {"DeepSeek-V4.1-Flash", loaded.name};
-  context.draft_tokens = options.engine.draft_tokens.value_or(-1);
+  serving::RequestContext& requests = context.requests;
+  requests.tokenizer = loaded.tokenizer.get();
+  requests.engine = loaded.engine.get();
+  requests.end_tokens = loaded.defaults.end_tokens;
+  requests.protocol.profile = options.profile;
+  requests.protocol.models = options.model_names;
+  if (options.model_names.empty()) requests.protocol.models = {"DeepSeek-V4.1-Flash", loaded.name};
+  requests.draft_tokens = options.engine.draft_tokens.value_or(-1);
   context.seed = options.seed.value_or(0);
   context.created = options.created.value_or(
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
-  context.speculative_sampling = options.speculative_sampling;
-  context.prefix_replay = options.prefix_replay;
+  requests.speculative_sampling = options.speculative_sampling;
+  requests.prefix_replay = options.prefix_replay;
   // The answers say of themselves what keeps them from being equal to others.
-  context.fingerprint = "deepinfer-" + commit_id();
-  if (options.speculative_sampling == SpeculativeSampling::kRejection) context.fingerprint += "-rejection";
-  if (options.prefix_replay == PrefixReplay::kBounded) context.fingerprint += "-bounded";
+  requests.fingerprint = "deepinfer-" + commit_id();
+  if (options.speculative_sampling == SpeculativeSampling::kRejection) requests.fingerprint += "-rejection";
+  if (options.prefix_replay == PrefixReplay::kBounded) requests.fingerprint += "-bounded";
   return context;
 }
 
@@ -134,12 +135,11 @@ void add_batch_command(CLI::App& program, Action& action) {
       .add_option_function<std::string>(
           "--api-profile",
           [options](const std::string& name) {
-            if (name != "deepseek" && name != "deepinfer")
-              throw CLI::ValidationError("--api-profile",
-                                         "`" + name + "` is not allowed, allowed: deepinfer, deepseek");
-            options->profile = name == "deepseek" ? Profile::kDeepSeek : Profile::kDeepInfer;
+            if (name != "deepseek" && name != "extended")
+              throw CLI::ValidationError("--api-profile", "`" + name + "` is not allowed, allowed: extended, deepseek");
+            options->profile = name == "deepseek" ? Profile::kDeepSeek : Profile::kExtended;
           },
-          "deepinfer (default), or deepseek: the official API without extensions")
+          "extended (default), or deepseek: the official API without extensions")
       ->type_name("NAME");
   add_number<uint64_t>(command, "--seed", options->seed, {.lowest = 0},
                        "mixed into the seeds of requests that name none (default: 0)");

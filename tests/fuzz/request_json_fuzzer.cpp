@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   ProtocolOptions options;
   if ((data[0] & 0x40) != 0) {
-    options.profile = Profile::kDeepInfer;
+    options.profile = Profile::kExtended;
     options.reject_missing_reasoning = true;
     options.messages_web_search = ProtocolOptions::WebSearch::kDrop;
     options.responses_web_search = ProtocolOptions::WebSearch::kReject;

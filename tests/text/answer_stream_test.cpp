@@ -167,9 +167,9 @@ TEST(Requests, NumbersOutsideTheirRange) {
   EXPECT_EQ(refusal(",\"temperature\":1e-40"), "");
 }
 
-TEST(Requests, ProfileDeepInfer) {
+TEST(Requests, ProfileExtended) {
   ProtocolOptions options;
-  options.profile = Profile::kDeepInfer;
+  options.profile = Profile::kExtended;
   const auto parsed = [&](const std::string& more) {
     return std::get<InferenceRequest>(parse_chat_completions(
         R"({"model":"DeepSeek-V4.1-Flash","messages":[{"role":"developer","content":"d"},{"role":"user","content":"q"}])" +
@@ -182,6 +182,58 @@ TEST(Requests, ProfileDeepInfer) {
   EXPECT_EQ(parsed(R"(,"reasoning_effort":33)").conversation.effort.number, 33);
   EXPECT_NE(refusal(R"(,"reasoning_effort":101)", options), "");
   EXPECT_NE(refusal(R"(,"reasoning_effort":33)"), "");
+}
+
+TEST(Requests, ExtendedFieldsAreReadOrNamed) {
+  ProtocolOptions extended;
+  extended.profile = Profile::kExtended;
+  const std::string head = R"({"model":"DeepSeek-V4.1-Flash","messages":[{"role":"user","content":"q"}],)";
+  const std::string fields =
+      R"("temperature":0.5,"top_p":0.25,"n":2,"top_k":-1,"min_p":0.125,"presence_penalty":1,"repetition_penalty":1.5,)"
+      R"("logit_bias":{"7":-1},"stop_token_ids":[3],"ignore_eos":true,"min_tokens":2,"prompt_logprobs":0,"priority":-5,)"
+      R"("timeout":1.5,"cache_salt":"s","max_completion_tokens":9,"chat_template_kwargs":{"enable_thinking":true},)"
+      R"("user":"u","store":null,"metadata":{}})";
+  const auto read = std::get<InferenceRequest>(parse_chat_completions(head + fields, extended));
+  EXPECT_TRUE(read.conversation.thinking);
+  EXPECT_EQ(read.temperature, 0.5f) << "explicit values count while thinking";
+  EXPECT_EQ(read.top_p, 0.25f);
+  EXPECT_EQ(read.max_tokens, 9u);
+  const GenerationFields& generation = read.generation;
+  EXPECT_EQ(generation.n, 2u);
+  EXPECT_EQ(generation.top_k, 0);
+  EXPECT_EQ(generation.min_p, 0.125f);
+  EXPECT_EQ(generation.presence_penalty, 1);
+  EXPECT_EQ(generation.repetition_penalty, 1.5f);
+  EXPECT_EQ(generation.logit_bias.size(), 1u);
+  EXPECT_EQ(generation.stop_token_ids, std::vector<int32_t>{3});
+  EXPECT_TRUE(generation.ignore_eos);
+  EXPECT_EQ(generation.min_tokens, 2u);
+  EXPECT_EQ(generation.prompt_logprobs, 0);
+  EXPECT_EQ(generation.priority, -5);
+  EXPECT_EQ(generation.timeout.count(), 1500);
+  EXPECT_EQ(generation.cache_salt, "s");
+  EXPECT_EQ(read.ignored, (std::vector<std::string>{"user", "metadata"}));
+  // The official API: overruled, ignored, and said so.
+  const std::string official =
+      R"("temperature":0.5,"top_p":0.25,"n":1,"top_k":"x","max_completion_tokens":9,"frequency_penalty":1})";
+  const auto strict = std::get<InferenceRequest>(parse_chat_completions(head + official));
+  EXPECT_EQ(strict.temperature, 1.0f);
+  EXPECT_EQ(strict.ignored,
+            (std::vector<std::string>{"temperature", "top_p", "top_k", "max_completion_tokens", "frequency_penalty"}));
+}
+
+TEST(Requests, TemplateArguments) {
+  for (const Profile profile : {Profile::kDeepSeek, Profile::kExtended}) {
+    ProtocolOptions options;
+    options.profile = profile;
+    EXPECT_NE(refusal(R"(,"chat_template_kwargs":{"tokenize":true})", options), "");
+    EXPECT_NE(refusal(R"(,"chat_template_kwargs":[])", options), "");
+    EXPECT_NE(refusal(R"(,"chat_template_kwargs":{"thinking":"yes"})", options), "");
+    EXPECT_EQ(refusal(R"(,"chat_template_kwargs":{"thinking":false})", options), "");
+  }
+  ProtocolOptions options;
+  options.profile = Profile::kExtended;
+  EXPECT_NE(refusal(R"(,"chat_template_kwargs":{"thinking":false},"thinking":{"type":"enabled"})", options), "");
 }
 
 // Late tools are hidden when tools are not shown, and with them the message that only existed to show them.

@@ -26,13 +26,14 @@ TEST(CompletionsRequest, ReadsItsFields) {
   EXPECT_EQ(request.max_tokens, 7u);
   EXPECT_EQ(request.temperature, 0.5f);
   EXPECT_EQ(request.top_p, 0.25f);
-  EXPECT_EQ(request.presence_penalty, -1);
-  EXPECT_EQ(request.frequency_penalty, 2);
+  EXPECT_EQ(request.generation.presence_penalty, -1);
+  EXPECT_EQ(request.generation.frequency_penalty, 2);
   EXPECT_EQ(request.seed, UINT64_MAX);
   EXPECT_EQ(request.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(request.logprobs, 0);
-  EXPECT_EQ(request.logit_bias, (std::vector<std::pair<int32_t, float>>{{5, -100.0f}, {6, 1.5f}}));
+  EXPECT_EQ(request.generation.logit_bias, (std::vector<std::pair<int32_t, float>>{{5, -100.0f}, {6, 1.5f}}));
   EXPECT_TRUE(request.allow_special);
+  EXPECT_EQ(request.ignored, std::vector<std::string>{"unknown"});
   const auto plain = std::get<CompletionsRequest>(parse(R"("prompt":[[1,2,3]])"));
   EXPECT_EQ(std::get<std::vector<int32_t>>(plain.prompt), (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(plain.max_tokens, 16u);
@@ -47,9 +48,12 @@ TEST(CompletionsRequest, RefusesByName) {
       {R"("prompt":["a","b"])", "prompt"},
       {R"("prompt":[1,-2])", "prompt"},
       {R"("prompt":[4294967296])", "prompt"},
-      {R"("prompt":"a","n":2)", "n value"},
+      {R"("prompt":"a","n":0)", "n value"},
+      {R"("prompt":"a","n":17)", "n value"},
+      {R"("prompt":"a","n":1000000)", "n value"},
       {R"("prompt":"a","best_of":3)", "best_of"},
-      {R"("prompt":"a","echo":true)", "echo"},
+      {R"("prompt":"a","echo":true,"logprobs":1,"n":2)", "echo"},
+      {R"("prompt":"a","stream_options":{})", "stream_options"},
       {R"("prompt":"a","suffix":"b")", "suffix"},
       {R"("prompt":"a","temperature":2.5)", "temperature"},
       {R"("prompt":"a","top_p":0)", "top_p"},
@@ -60,6 +64,21 @@ TEST(CompletionsRequest, RefusesByName) {
       {R"("prompt":"a","logit_bias":{"x":1})", "logit_bias"},
       {R"("prompt":"a","logit_bias":{"1":101})", "logit_bias"},
       {R"("prompt":"a","logit_bias":{"1":"2"})", "logit_bias"},
+      {R"("prompt":"a","top_k":-2)", "top_k"},
+      {R"("prompt":"a","top_k":1.0)", "top_k"},
+      {R"("prompt":"a","min_p":1.5)", "min_p"},
+      {R"("prompt":"a","repetition_penalty":0)", "repetition_penalty"},
+      {R"("prompt":"a","stop_token_ids":[-1])", "stop_token_ids"},
+      {R"("prompt":"a","stop_token_ids":[4294967296])", "stop_token_ids"},
+      {R"("prompt":"a","min_tokens":-1)", "min_tokens"},
+      {R"("prompt":"a","prompt_logprobs":21)", "prompt_logprobs"},
+      {R"("prompt":"a","prompt_logprobs":1,"stream":true)", "prompt_logprobs"},
+      {R"("prompt":"a","priority":1001)", "priority"},
+      {R"("prompt":"a","priority":18446744073709551615)", "priority"},
+      {R"("prompt":"a","timeout":0)", "timeout"},
+      {R"("prompt":"a","timeout":"1")", "timeout"},
+      {R"("prompt":"a","timeout":1e300)", "timeout"},
+      {R"("prompt":"a","cache_salt":7)", "cache_salt"},
   };
   for (const auto& [fields, name] : cases) {
     const auto answer = parse(fields);
@@ -78,7 +97,8 @@ TEST(CompletionsAnswer, IsOneObject) {
   answer.output_tokens = 2;
   answer.text = "a\n\xFF";
   answer.end = AnswerEnd::kLength;
-  Json object = parse_json(completions_object(answer)).value();
+  const CompletionsAnswer* const all[] = {&answer};
+  Json object = parse_json(completions_object(all)).value();
   EXPECT_EQ(object["object"], "text_completion");
   EXPECT_EQ(object["choices"][0]["text"], "a\n\xEF\xBF\xBD");
   EXPECT_EQ(object["choices"][0]["finish_reason"], "length");
@@ -87,7 +107,7 @@ TEST(CompletionsAnswer, IsOneObject) {
   EXPECT_EQ(object["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
   answer.with_logprobs = true;
   answer.logprobs = {{"a", -0.5f, {{"a", -0.5f}, {"b", -HUGE_VALF}}}, {"\n\xFF", -1.0f, {}}};
-  object = parse_json(completions_object(answer)).value();
+  object = parse_json(completions_object(all)).value();
   const Json& logprobs = object["choices"][0]["logprobs"];
   EXPECT_EQ(logprobs["token_logprobs"], Json::parse("[-0.5,-1.0]"));
   EXPECT_EQ(logprobs["top_logprobs"][0]["b"], -9999.0);

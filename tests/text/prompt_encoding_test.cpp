@@ -87,7 +87,7 @@ TEST(PromptEncoding, ContinuesTheLastAssistantTurn) {
 // O-07 over the protocol: our superset knows the field names of other servers, and names the field it refuses.
 TEST(PromptEncoding, ContinueFinalMessage) {
   ProtocolOptions options;
-  options.profile = Profile::kDeepInfer;
+  options.profile = Profile::kExtended;
   const auto body = [](const std::string& last, const std::string& more) {
     return R"({"model":"DeepSeek-V4.1-Flash","reasoning_effort":"none","messages":[{"role":"user","content":"q"},)" +
            last + "]" + more + "}";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -9,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "batch/batch_line.h"
+#include "serving/requests/request_run.h"
 #include "text/json_text.h"
 
 namespace deepinfer::cli {
@@ -40,20 +43,69 @@ std::string error_line(const std::string& key, const BatchLineError& error) {
   return line + "}}\n";
 }
 
-// A request in the engine.  Its callback runs on the engine's output thread, the rest on the job's.
-struct Running {
-  std::unique_ptr<BatchAnswer> answer;
-  RequestSummary summary;
-  bool over = false;
+// Requests that ended, told by the engine's output thread to the job's.
+class Ended {
+ public:
+  void add(int64_t number) {
+    {
+      const std::lock_guard lock(mutex_);
+      numbers_.push_back(number);
+    }
+    some_.notify_one();
+  }
+  // Waits for one at most so long.
+  std::vector<int64_t> take(std::chrono::milliseconds wait) {
+    std::unique_lock lock(mutex_);
+    some_.wait_for(lock, wait, [this] { return !numbers_.empty(); });
+    return std::exchange(numbers_, {});
+  }
+  void count_tokens(int64_t tokens) { tokens_.fetch_add(tokens, std::memory_order_relaxed); }
+  int64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable some_;
+  std::vector<int64_t> numbers_;
+  std::atomic<int64_t> tokens_{0};
+};
+
+// A line's request in the engine.
+class LineRun final : public serving::RequestRun {
+ public:
+  LineRun(Engine& engine, int64_t number, Ended& ended) : RequestRun(engine), number_(number), ended_(ended) {}
+
+  // After it was told as ended.
+  const serving::RunSummary& summary() const { return summary_; }
+  const std::string& body() const { return body_; }
+
+ private:
+  void accepted(bool) override {}
+  void event(std::string_view, std::string_view) override {}
+  void updated(int64_t tokens) override { ended_.count_tokens(tokens); }
+  void ended(const serving::RunSummary& summary) override {
+    summary_ = summary;
+    if (summary.whole()) body_ = answer().object();
+    ended_.add(number_);
+  }
+
+  int64_t number_;
+  Ended& ended_;
+  serving::RunSummary summary_;
+  std::string body_;
 };
 
 // A line from its submission until its result is in the file.
 struct Entry {
   std::string key, custom_id;
-  RequestId id = 0;
-  std::shared_ptr<Running> running;  // null: finished
+  std::shared_ptr<LineRun> running;  // null: finished
   std::string result;
 };
+
+uint64_t number_of(std::string_view digits) {
+  uint64_t number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  return number;
+}
 
 class Job {
  public:
@@ -64,7 +116,7 @@ class Job {
   // Its callbacks refer to it: none is left when it goes.
   ~Job() {
     for (const Entry& entry : entries_)
-      if (entry.running != nullptr) engine_.cancel(entry.id);
+      if (entry.running != nullptr) entry.running->cancel();
     engine_.drain();
   }
 
@@ -73,7 +125,7 @@ class Job {
       DI_RETURN_IF_ERROR(fill());
       collect(std::chrono::milliseconds(submitted_ > 0 ? 100 : 0));
       DI_RETURN_IF_ERROR(write_finished());
-      counts_.answer_tokens = tokens_.load(std::memory_order_relaxed);
+      counts_.answer_tokens = ended_.tokens();
       show(counts_);
       if (at_end_ && entries_.empty()) return results_.sync();
     }
@@ -111,61 +163,46 @@ class Job {
     }
     const BatchLine& request = std::get<BatchLine>(parsed);
     entry.custom_id = request.custom_id;
-    RequestOr<PreparedRequest> prepared = prepare_request(request, entry.key, context_);
+    RequestOr<serving::PreparedRequest> prepared =
+        prepare_request(request.protocol, request.body, identity_of(entry.key), context_.requests);
     if (const auto* error = std::get_if<RequestError>(&prepared)) return refuse(entry, *error);
-    submit(entry, std::get<PreparedRequest>(std::move(prepared)));
+    submit(entry, std::get<serving::PreparedRequest>(std::move(prepared)));
   }
 
-  void submit(Entry& entry, PreparedRequest prepared) {
-    entry.running = std::make_shared<Running>();
-    entry.running->answer = std::move(prepared.answer);
+  serving::RequestIdentity identity_of(const std::string& key) const {
+    serving::RequestIdentity identity;
+    identity.id = key;
+    identity.seed = number_of(std::string_view(key).substr(0, 16)) ^ (context_.seed * 0x9E3779B97F4A7C15u);
+    identity.random = number_of(std::string_view(key).substr(16));
+    identity.created = context_.created;
+    identity.completed = context_.created;
+    return identity;
+  }
+
+  void submit(Entry& entry, serving::PreparedRequest prepared) {
     const auto number = first_ + static_cast<int64_t>(entries_.size()) - 1;
-    const Result<RequestId> id = engine_.submit(
-        std::move(prepared.request),
-        [this, number, running = entry.running](const RequestUpdate& update) { take(number, *running, update); });
-    if (!id.ok()) {
+    entry.running = std::make_shared<LineRun>(engine_, number, ended_);
+    if (const Status status = entry.running->submit(std::move(prepared)); !status.ok()) {
       entry.running = nullptr;
-      return refuse(entry, request_error(id.status()));
+      return refuse(entry, serving::request_error(status));
     }
-    entry.id = *id;
     ++submitted_;
-  }
-
-  void take(int64_t number, Running& running, const RequestUpdate& update) {
-    tokens_.fetch_add(static_cast<int64_t>(update.tokens.size()), std::memory_order_relaxed);
-    for (const GeneratedToken& token : update.tokens) {
-      if (running.over) break;
-      running.over = !running.answer->take(token);
-      if (running.over && running.answer->stopped()) engine_.cancel(update.id);
-    }
-    if (update.end == nullptr) return;
-    running.summary = *update.end;
-    {
-      const std::lock_guard lock(mutex_);
-      ended_.push_back(number);
-    }
-    some_ended_.notify_one();
   }
 
   // Turns requests that ended into results; waits for one at most so long.
   void collect(std::chrono::milliseconds wait) {
-    std::vector<int64_t> ended;
-    {
-      std::unique_lock lock(mutex_);
-      some_ended_.wait_for(lock, wait, [this] { return !ended_.empty(); });
-      ended.swap(ended_);
-    }
-    for (const int64_t number : ended) {
+    for (const int64_t number : ended_.take(wait)) {
       Entry& entry = entries_[static_cast<size_t>(number - first_)];
-      const std::shared_ptr<Running> running = std::move(entry.running);
-      entry.running = nullptr;
+      const std::shared_ptr<LineRun> running = std::exchange(entry.running, nullptr);
       --submitted_;
-      counts_.prompt_tokens += running->summary.prompt_tokens;
-      const bool failed = running->summary.reason == EndReason::kError && !running->answer->stopped();
-      if (failed) {
-        refuse(entry, request_error(running->summary.failure));
+      const serving::RunSummary& summary = running->summary();
+      counts_.prompt_tokens += summary.prompt_tokens;
+      if (summary.whole()) {
+        finish(entry, answered_line(entry.key, entry.custom_id, 200, running->body()), false);
       } else {
-        finish(entry, answered_line(entry.key, entry.custom_id, 200, running->answer->body(running->summary)), false);
+        refuse(entry, summary.reason == EndReason::kDeadline
+                          ? RequestError{RequestError::Kind::kRequest, "the request's timeout has passed", 408}
+                          : serving::request_error(summary.failure));
       }
     }
   }
@@ -211,10 +248,7 @@ class Job {
   bool at_end_ = false;
   Clock::time_point synced_ = Clock::now();
 
-  std::atomic<int64_t> tokens_{0};
-  std::mutex mutex_;
-  std::condition_variable some_ended_;
-  std::vector<int64_t> ended_;
+  Ended ended_;
 };
 
 }  // namespace

@@ -10,10 +10,17 @@
 #include "base/status.h"
 #include "batch/batch_input.h"
 #include "batch/batch_progress.h"
-#include "batch/batch_request.h"
 #include "batch/batch_results.h"
+#include "serving/requests/prepared_request.h"
 
 namespace deepinfer::cli {
+
+// What all requests of a job share.
+struct BatchContext {
+  serving::RequestContext requests;
+  uint64_t seed = 0;    // mixed with a line's key where its request has no seed
+  int64_t created = 0;  // seconds since 1970, written into the answers
+};
 
 struct BatchLimits {
   int64_t submitted = 128;                     // requests in the engine

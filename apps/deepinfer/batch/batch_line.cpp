@@ -7,11 +7,11 @@
 namespace deepinfer::cli {
 namespace {
 
-constexpr std::pair<std::string_view, BatchUrl> kUrls[] = {
-    {"/v1/chat/completions", BatchUrl::kChatCompletions},
-    {"/v1/completions", BatchUrl::kCompletions},
-    {"/v1/responses", BatchUrl::kResponses},
-    {"/v1/messages", BatchUrl::kMessages},
+constexpr std::pair<std::string_view, serving::Protocol> kUrls[] = {
+    {"/v1/chat/completions", serving::Protocol::kChatCompletions},
+    {"/v1/completions", serving::Protocol::kCompletions},
+    {"/v1/responses", serving::Protocol::kResponses},
+    {"/v1/messages", serving::Protocol::kMessages},
 };
 
 const std::string* text_field(const Json& object, const char* name) {

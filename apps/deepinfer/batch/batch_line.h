@@ -6,13 +6,13 @@
 #include <string_view>
 #include <variant>
 
-namespace deepinfer::cli {
+#include "serving/requests/prepared_request.h"
 
-enum class BatchUrl { kChatCompletions, kCompletions, kResponses, kMessages };
+namespace deepinfer::cli {
 
 struct BatchLine {
   std::string custom_id;
-  BatchUrl url = BatchUrl::kChatCompletions;
+  serving::Protocol protocol = serving::Protocol::kChatCompletions;
   std::string body;  // JSON text
 };
 

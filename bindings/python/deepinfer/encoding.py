@@ -36,20 +36,20 @@ class RequestRules:
     """What a server would configure."""
 
     models: Sequence[str] = ()  # names that `model` may have; empty: the official ones
-    profile: str = "deepseek"  # or "deepinfer": max_completion_tokens, efforts 1..100, role developer besides
+    profile: str = "deepseek"  # or "extended": max_completion_tokens, efforts 1..100, role developer besides
     default_thinking: bool = True
     reject_missing_reasoning: bool = False
     responses_web_search: str = "drop"  # or "reject"
     messages_web_search: str = "reject"  # or "drop"
 
     def core(self) -> "_core.RequestOptions":
-        for name, allowed in (("profile", ("deepseek", "deepinfer")), ("responses_web_search", ("drop", "reject")),
+        for name, allowed in (("profile", ("deepseek", "extended")), ("responses_web_search", ("drop", "reject")),
                               ("messages_web_search", ("drop", "reject"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: {allowed[0]!r}, {allowed[1]!r}")
         options = _core.RequestOptions()
         options.models = list(self.models)
-        options.deepinfer_profile = self.profile == "deepinfer"
+        options.extended_profile = self.profile == "extended"
         options.default_thinking = self.default_thinking
         options.reject_missing_reasoning = self.reject_missing_reasoning
         options.responses_web_search_rejected = self.responses_web_search == "reject"
@@ -87,7 +87,7 @@ def chat_request(messages: Iterable[Mapping[str, Any]], tokenizer: Tokenizer, **
     """A Chat Completions request of these messages; `model` may be left out."""
     body = {"model": _MODEL, **fields, "messages": list(messages)}
     return encode_request("chat_completions", body, tokenizer, RequestRules(models=[body["model"]],
-                                                                            profile="deepinfer"))
+                                                                            profile="extended"))
 
 
 def so_args(request: EncodedRequest, tokenizer: Tokenizer) -> Optional[dict[str, Any]]:

@@ -39,7 +39,7 @@ struct Refused {
 
 struct RequestOptions {
   std::vector<std::string> models;  // empty: the protocols' own list
-  bool deepinfer_profile = false;
+  bool extended_profile = false;
   bool default_thinking = true;
   bool reject_missing_reasoning = false;
   bool responses_web_search_rejected = false;
@@ -50,7 +50,7 @@ ProtocolOptions protocol_options(const RequestOptions& options) {
   using WebSearch = ProtocolOptions::WebSearch;
   ProtocolOptions out;
   if (!options.models.empty()) out.models = options.models;
-  if (options.deepinfer_profile) out.profile = Profile::kDeepInfer;
+  if (options.extended_profile) out.profile = Profile::kExtended;
   out.default_thinking = options.default_thinking;
   out.reject_missing_reasoning = options.reject_missing_reasoning;
   out.responses_web_search = options.responses_web_search_rejected ? WebSearch::kReject : WebSearch::kDrop;
@@ -288,7 +288,7 @@ void bind_encoding(nb::module_& module) {
   nb::class_<RequestOptions>(module, "RequestOptions")
       .def(nb::init<>())
       .def_rw("models", &RequestOptions::models)
-      .def_rw("deepinfer_profile", &RequestOptions::deepinfer_profile)
+      .def_rw("extended_profile", &RequestOptions::extended_profile)
       .def_rw("default_thinking", &RequestOptions::default_thinking)
       .def_rw("reject_missing_reasoning", &RequestOptions::reject_missing_reasoning)
       .def_rw("responses_web_search_rejected", &RequestOptions::responses_web_search_rejected)

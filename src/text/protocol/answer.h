@@ -16,6 +16,7 @@ struct AnswerIdentity {
   std::string fingerprint;  // Chat Completions: system_fingerprint
   int64_t created = 0;      // seconds since 1970
   uint64_t random = 0;      // seeds the ids of tool calls
+  int choice = 0;           // of several answers to one request (Chat Completions, Completions)
 };
 
 struct PromptUsage {
@@ -58,8 +59,18 @@ struct Answer {
   AnswerEnd end = AnswerEnd::kStop;
   std::string stop;  // the stop string that ended it, empty when none did
   bool stopped_by_string = false;
-  int64_t completed = 0;  // seconds since 1970
+  int64_t completed = 0;        // seconds since 1970
+  std::string prompt_logprobs;  // a JSON array, as prompt_logprobs_json() writes it; empty: none were asked for
 };
+
+// [null,{"ID":{"logprob":...,"decoded_token":...},...},...]: of each token of the prompt, the first apart, itself and
+// the most likely ones.
+struct PromptToken {
+  int32_t id = 0;
+  TokenLogprobs logprobs;
+  std::vector<int32_t> top_ids;  // of logprobs.top
+};
+std::string prompt_logprobs_json(const std::vector<PromptToken>& tokens);
 
 // {"token":...,"logprob":...,"bytes":[...],"top_logprobs":[...]}
 void append_logprobs(std::string& out, const TokenLogprobs& token);

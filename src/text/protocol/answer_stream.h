@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -36,6 +37,7 @@ class AnswerStream {
   void open(const PromptUsage& prompt, EventSink sink);
   // What is known of the prompt after open() only: closing events and object() have it.
   void set_prompt_usage(const PromptUsage& prompt) { answer_.prompt = prompt; }
+  void set_prompt_logprobs(std::string json) { answer_.prompt_logprobs = std::move(json); }
   // False: a stop string matched, the generation should end.
   bool push(const AnswerPiece& piece, EventSink sink);
   // The closing events.  A stop string that matched wins over `end`.  `count_tokens` counts the tokens of the reasoning

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,11 @@ class AnswerWriter {
 };
 
 std::unique_ptr<AnswerWriter> make_chat_completions_writer(const InferenceRequest& request);
+// Several answers to one Chat Completions request.  Their writers leave the end of the stream to this: the usage of all
+// in a chunk without choices, where it was asked for, and "[DONE]".  Answers are in the order of their choices.
+void end_chat_completions(std::span<const Answer* const> answers, bool include_usage, EventSink sink);
+std::string chat_completions_object(std::span<const Answer* const> answers);
+
 std::unique_ptr<AnswerWriter> make_responses_writer(const ResponsesRequest& request);
 std::unique_ptr<AnswerWriter> make_messages_writer(const InferenceRequest& request);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "text/protocol/call_ids.h"
+#include "text/protocol/ignored_fields.h"
 #include "text/protocol/message_content.h"
 #include "text/protocol/request_fields.h"
 #include "text/protocol/sampling_fields.h"
@@ -41,7 +42,7 @@ class ChatMessages {
   Message read_one(size_t i) {
     const Fields fields(list_[i], "message");
     const std::string& role = fields.required_string("role");
-    const bool developer = role == "developer" && options_.profile == Profile::kDeepInfer;
+    const bool developer = role == "developer" && options_.profile == Profile::kExtended;
     constexpr Role roles[] = {Role::kSystem, Role::kUser, Role::kAssistant, Role::kTool, Role::kLatestReminder};
     Message message;
     message.role = developer ? Role::kSystem
@@ -249,27 +250,22 @@ void read_stop(const Fields& request, InferenceRequest& out) {
   check_stop_list(out.stop);
 }
 
-void check_penalty(const Fields& request, std::string_view name) {
-  const std::optional<float> value = request.number(name);
-  if (value && !(*value >= -2.0f && *value <= 2.0f)) {
-    fail_request("Invalid " + std::string(name) + " value, the valid range of " + std::string(name) + " is [-2, 2]");
-  }
-}
-
 void read_sampling(const Fields& request, const ProtocolOptions& options, InferenceRequest& out) {
-  apply_temperature_and_top_p(request, out);
+  const bool extended = options.profile == Profile::kExtended;
+  apply_temperature_and_top_p(request, options.profile, out);
   std::optional<uint32_t> max_tokens = request.u32("max_tokens");
-  if (!max_tokens && options.profile == Profile::kDeepInfer) max_tokens = request.u32("max_completion_tokens");
+  if (!max_tokens && extended) max_tokens = request.u32("max_completion_tokens");
   apply_max_tokens(max_tokens, TooManyTokens::kRefuse, options, out);
-  if (const std::optional<uint32_t> n = request.u32("n"); n && *n != 1) {
-    fail_request("Invalid n value (currently only n = 1 is supported)");
+  if (extended) {
+    out.generation = read_generation_fields(request, ChoiceCount::kSeveral);
+  } else {
+    if (const std::optional<uint32_t> n = request.u32("n"); n && *n != 1) {
+      fail_request("Invalid n value (currently only n = 1 is supported)");
+    }
+    request.number_in("frequency_penalty", -2, 2, "[-2, 2]");
+    request.number_in("presence_penalty", -2, 2, "[-2, 2]");
   }
-  check_penalty(request, "frequency_penalty");
-  check_penalty(request, "presence_penalty");
-  out.seed = request.u64("seed");
-  if (out.seed && *out.seed >> 63 != 0) {
-    fail_request("Invalid seed value, the valid range of seed is [0, 2^63)");
-  }
+  out.seed = read_seed(request);
   read_stop(request, out);
   out.logprobs = request.boolean("logprobs").value_or(false);
   apply_top_logprobs(request, out);
@@ -312,16 +308,55 @@ void check_prefix(const InferenceRequest& request) {
   }
 }
 
+// chat_template_kwargs of other servers: the switch of thinking under its two names, and nothing else.
+ThinkingSwitch read_template_arguments(const Fields& request) {
+  const Json* arguments = request.find("chat_template_kwargs");
+  if (arguments == nullptr) return ThinkingSwitch::kDefault;
+  const Fields fields(*arguments, "chat_template_kwargs");
+  ThinkingSwitch thinking = ThinkingSwitch::kDefault;
+  for (const auto& [key, value] : arguments->items()) {
+    if (key != "thinking" && key != "enable_thinking")
+      fail_request("chat_template_kwargs: unknown key `" + key.substr(0, 100) +
+                   "`, allowed are `thinking` and `enable_thinking`");
+    if (const std::optional<bool> on = fields.boolean(key)) thinking = *on ? ThinkingSwitch::kOn : ThinkingSwitch::kOff;
+  }
+  return thinking;
+}
+
+// What the request names and this profile does not honour.
+void note_ignored(const Json& body, const ProtocolOptions& options, InferenceRequest& out) {
+  std::vector<std::string_view> more;
+  if (options.profile == Profile::kExtended) {
+    more = generation_field_names(ChoiceCount::kSeveral);
+    more.insert(more.end(), {"chat_template_kwargs", "continue_final_message", "add_generation_prompt"});
+    if (!body.contains("max_tokens") || body["max_tokens"].is_null()) more.push_back("max_completion_tokens");
+  } else {
+    more.push_back("n");
+  }
+  add_ignored_fields(
+      body,
+      {"model", "messages", "thinking", "reasoning_effort", "tools", "tool_choice", "response_format", "temperature",
+       "top_p", "max_tokens", "seed", "stop", "logprobs", "top_logprobs", "stream", "stream_options"},
+      more, out.ignored);
+}
+
 InferenceRequest parse(const Json& body, const ProtocolOptions& options) {
   const Fields request(body, "request");
   InferenceRequest out;
   out.model = read_model(request, options);
-  apply_thinking(read_thinking(request), request.find("reasoning_effort"), options, out.conversation);
+  ThinkingSwitch thinking = read_thinking(request);
+  const ThinkingSwitch template_thinking = read_template_arguments(request);
+  if (options.profile == Profile::kExtended && template_thinking != ThinkingSwitch::kDefault) {
+    if (thinking != ThinkingSwitch::kDefault && thinking != template_thinking)
+      fail_request("chat_template_kwargs and thinking contradict each other");
+    thinking = template_thinking;
+  }
+  apply_thinking(thinking, request.find("reasoning_effort"), options, out.conversation);
 
   ChatMessages messages(as_array(request.at("messages"), "messages"), options);
   out.conversation.messages = messages.read();
   check_calls_and_results(out.conversation.messages);
-  if (options.profile == Profile::kDeepInfer) read_continuation(request, out.conversation.messages);
+  if (options.profile == Profile::kExtended) read_continuation(request, out.conversation.messages);
   if (options.reject_missing_reasoning && out.conversation.thinking && messages.missing_reasoning()) {
     fail_request("The `reasoning_content` in the thinking mode must be passed back to the API.");
   }
@@ -339,6 +374,7 @@ InferenceRequest parse(const Json& body, const ProtocolOptions& options) {
                    [](const Message& message) { return mentions_json(message.content); })) {
     fail_request("Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'.");
   }
+  note_ignored(body, options, out);
   return out;
 }
 

@@ -1,4 +1,5 @@
 // Chat Completions: chunks of type chat.completion.chunk, then "[DONE]"; or one chat.completion object.
+#include <span>
 #include <string>
 #include <utility>
 
@@ -21,7 +22,14 @@ std::string_view finish_reason(const Answer& answer) {
   return "stop";
 }
 
-void append_usage(std::string& out, const Answer& answer) {
+// Of all answers to one request; the prompt counts once.
+void append_usage(std::string& out, std::span<const Answer* const> answers) {
+  const Answer& answer = *answers.front();
+  int64_t output_tokens = 0, reasoning_tokens = 0;
+  for (const Answer* one : answers) {
+    output_tokens += one->output_tokens;
+    reasoning_tokens += one->reasoning_tokens;
+  }
   const auto number = [&](std::string_view name, int64_t value) {
     out.append("\"").append(name).append("\":").append(std::to_string(value));
   };
@@ -29,15 +37,15 @@ void append_usage(std::string& out, const Answer& answer) {
   out += '{';
   number("prompt_tokens", prompt.prompt_tokens);
   out += ',';
-  number("completion_tokens", answer.output_tokens);
+  number("completion_tokens", output_tokens);
   out += ',';
-  number("total_tokens", prompt.prompt_tokens + answer.output_tokens);
+  number("total_tokens", prompt.prompt_tokens + output_tokens);
   out += ",\"prompt_tokens_details\":{";
   number("cached_tokens", prompt.cached_tokens);
   out += '}';
   if (answer.thinking) {
     out += ",\"completion_tokens_details\":{";
-    number("reasoning_tokens", answer.reasoning_tokens);
+    number("reasoning_tokens", reasoning_tokens);
     out += '}';
   }
   out += ',';
@@ -47,20 +55,71 @@ void append_usage(std::string& out, const Answer& answer) {
   out += '}';
 }
 
+void append_call(std::string& out, const Answer& answer, size_t index) {
+  const AnswerCall& call = answer.calls[index];
+  out += "{\"index\":" + std::to_string(index) + ",\"id\":";
+  append_json_string(out, call.id);
+  out += ",\"type\":\"function\",\"function\":{\"name\":";
+  append_json_string(out, call.name);
+  out += ",\"arguments\":";
+  append_json_string(out, call.arguments);
+  out += "}}";
+}
+
+void append_all_logprobs(std::string& out, const Answer& answer) {
+  if (answer.content_logprobs.empty() && answer.reasoning_logprobs.empty()) {
+    out += "null";
+    return;
+  }
+  out += '{';
+  if (!answer.content_logprobs.empty()) out.append("\"content\":[").append(answer.content_logprobs).append("]");
+  if (!answer.reasoning_logprobs.empty()) {
+    if (!answer.content_logprobs.empty()) out += ',';
+    out.append("\"reasoning_content\":[").append(answer.reasoning_logprobs).append("]");
+  }
+  out += '}';
+}
+
+// {"index":...,"message":...,"logprobs":...,"finish_reason":...}
+void append_choice(std::string& out, const Answer& answer) {
+  out += "{\"index\":" + std::to_string(answer.identity.choice) + ",\"message\":{\"role\":\"assistant\",\"content\":";
+  append_json_string(out, answer.content);
+  if (answer.begins_with_thinking) {
+    out += ",\"reasoning_content\":";
+    append_json_string(out, answer.reasoning);
+  }
+  if (!answer.calls.empty()) {
+    out += ",\"tool_calls\":[";
+    for (size_t i = 0; i < answer.calls.size(); ++i) {
+      if (i > 0) out += ',';
+      append_call(out, answer, i);
+    }
+    out += ']';
+  }
+  out += "},\"logprobs\":";
+  append_all_logprobs(out, answer);
+  out.append(",\"finish_reason\":\"").append(finish_reason(answer)).append("\"}");
+}
+
+// Every chunk begins like this, up to its choices.
+std::string chunk_head(const AnswerIdentity& identity) {
+  std::string head = "{\"id\":";
+  append_json_string(head, identity.id);
+  head += ",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(identity.created) + ",\"model\":";
+  append_json_string(head, identity.model);
+  head += ",\"system_fingerprint\":";
+  append_json_string(head, identity.fingerprint);
+  return head;
+}
+
 class ChatCompletionsWriter final : public AnswerWriter {
  public:
   explicit ChatCompletionsWriter(const InferenceRequest& request)
-      : announces_usage_(request.include_usage || !request.stream) {}
+      : announces_usage_(request.include_usage || !request.stream), alone_(request.generation.n == 1) {}
 
   void open(const Answer& answer, EventSink sink) override {
-    head_ = "{\"id\":";
-    append_json_string(head_, answer.identity.id);
-    head_ +=
-        ",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(answer.identity.created) + ",\"model\":";
-    append_json_string(head_, answer.identity.model);
-    head_ += ",\"system_fingerprint\":";
-    append_json_string(head_, answer.identity.fingerprint);
-    head_ += ",\"choices\":[{\"index\":0,\"delta\":";
+    head_ = chunk_head(answer.identity);
+    head_ += ",\"choices\":[{\"index\":" + std::to_string(answer.identity.choice) + ",\"delta\":";
     begin();
     if (answer.begins_with_thinking) {
       chunk_ += "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"\"}";
@@ -109,68 +168,25 @@ class ChatCompletionsWriter final : public AnswerWriter {
   void close(const Answer& answer, EventSink sink) override {
     begin();
     chunk_ += answer.thinking ? "{\"content\":\"\",\"reasoning_content\":null}" : "{\"content\":\"\"}";
-    chunk_.append(",\"logprobs\":null,\"finish_reason\":\"").append(finish_reason(answer)).append("\"}],\"usage\":");
-    append_usage(chunk_, answer);
+    chunk_.append(",\"logprobs\":null,\"finish_reason\":\"").append(finish_reason(answer)).append("\"}]");
+    if (alone_) {
+      const Answer* const all[] = {&answer};
+      chunk_ += ",\"usage\":";
+      append_usage(chunk_, all);
+    } else if (announces_usage_) {
+      chunk_ += ",\"usage\":null";
+    }
     chunk_ += '}';
     sink({}, chunk_);
-    sink({}, "[DONE]");
+    if (alone_) sink({}, "[DONE]");
   }
 
   std::string object(const Answer& answer) const override {
-    std::string out = "{\"id\":";
-    append_json_string(out, answer.identity.id);
-    out += ",\"object\":\"chat.completion\",\"created\":" + std::to_string(answer.identity.created) + ",\"model\":";
-    append_json_string(out, answer.identity.model);
-    out += ",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":";
-    append_json_string(out, answer.content);
-    if (answer.begins_with_thinking) {
-      out += ",\"reasoning_content\":";
-      append_json_string(out, answer.reasoning);
-    }
-    if (!answer.calls.empty()) {
-      out += ",\"tool_calls\":[";
-      for (size_t i = 0; i < answer.calls.size(); ++i) {
-        if (i > 0) out += ',';
-        append_call(out, answer, i);
-      }
-      out += ']';
-    }
-    out += "},\"logprobs\":";
-    append_all_logprobs(out, answer);
-    out.append(",\"finish_reason\":\"").append(finish_reason(answer)).append("\"}],\"usage\":");
-    append_usage(out, answer);
-    out += ",\"system_fingerprint\":";
-    append_json_string(out, answer.identity.fingerprint);
-    out += '}';
-    return out;
+    const Answer* const all[] = {&answer};
+    return chat_completions_object(all);
   }
 
  private:
-  static void append_call(std::string& out, const Answer& answer, size_t index) {
-    const AnswerCall& call = answer.calls[index];
-    out += "{\"index\":" + std::to_string(index) + ",\"id\":";
-    append_json_string(out, call.id);
-    out += ",\"type\":\"function\",\"function\":{\"name\":";
-    append_json_string(out, call.name);
-    out += ",\"arguments\":";
-    append_json_string(out, call.arguments);
-    out += "}}";
-  }
-
-  static void append_all_logprobs(std::string& out, const Answer& answer) {
-    if (answer.content_logprobs.empty() && answer.reasoning_logprobs.empty()) {
-      out += "null";
-      return;
-    }
-    out += '{';
-    if (!answer.content_logprobs.empty()) out.append("\"content\":[").append(answer.content_logprobs).append("]");
-    if (!answer.reasoning_logprobs.empty()) {
-      if (!answer.content_logprobs.empty()) out += ',';
-      out.append("\"reasoning_content\":[").append(answer.reasoning_logprobs).append("]");
-    }
-    out += '}';
-  }
-
   void begin() { chunk_ = head_; }
 
   void end(std::string_view channel, std::string_view logprobs, EventSink sink) {
@@ -184,11 +200,43 @@ class ChatCompletionsWriter final : public AnswerWriter {
   }
 
   bool announces_usage_;
+  bool alone_;         // the request has one answer: its end is that of the stream
   std::string head_;   // every chunk begins like this
   std::string chunk_;  // the one being written
 };
 
 }  // namespace
+
+void end_chat_completions(std::span<const Answer* const> answers, bool include_usage, EventSink sink) {
+  if (include_usage) {
+    std::string chunk = chunk_head(answers.front()->identity);
+    chunk += ",\"choices\":[],\"usage\":";
+    append_usage(chunk, answers);
+    chunk += '}';
+    sink({}, chunk);
+  }
+  sink({}, "[DONE]");
+}
+
+std::string chat_completions_object(std::span<const Answer* const> answers) {
+  const Answer& first = *answers.front();
+  std::string out = "{\"id\":";
+  append_json_string(out, first.identity.id);
+  out += ",\"object\":\"chat.completion\",\"created\":" + std::to_string(first.identity.created) + ",\"model\":";
+  append_json_string(out, first.identity.model);
+  out += ",\"choices\":[";
+  for (const Answer* answer : answers) {
+    if (answer != &first) out += ',';
+    append_choice(out, *answer);
+  }
+  out += "],\"usage\":";
+  append_usage(out, answers);
+  if (!first.prompt_logprobs.empty()) out.append(",\"prompt_logprobs\":").append(first.prompt_logprobs);
+  out += ",\"system_fingerprint\":";
+  append_json_string(out, first.identity.fingerprint);
+  out += '}';
+  return out;
+}
 
 std::unique_ptr<AnswerWriter> make_chat_completions_writer(const InferenceRequest& request) {
   return std::make_unique<ChatCompletionsWriter>(request);

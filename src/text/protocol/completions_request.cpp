@@ -1,8 +1,8 @@
 #include "text/protocol/completions_request.h"
 
-#include <charconv>
 #include <limits>
 
+#include "text/protocol/ignored_fields.h"
 #include "text/protocol/request_fields.h"
 #include "text/protocol/sampling_fields.h"
 
@@ -35,15 +35,6 @@ void read_prompt(const Json& prompt, CompletionsRequest& out) {
   }
 }
 
-float in_range(const Fields& request, std::string_view name, float lowest, float highest, float fallback,
-               std::string_view range) {
-  const float value = request.number(name).value_or(fallback);
-  if (!(value >= lowest && value <= highest))
-    fail_request("Invalid " + std::string(name) + " value, the valid range of " + std::string(name) + " is " +
-                 std::string(range));
-  return value;
-}
-
 void read_stop(const Fields& request, CompletionsRequest& out) {
   const Json* stop = request.find("stop");
   if (stop == nullptr) return;
@@ -55,27 +46,9 @@ void read_stop(const Fields& request, CompletionsRequest& out) {
   check_stop_list(out.stop);
 }
 
-void read_logit_bias(const Fields& request, CompletionsRequest& out) {
-  const Json* bias = request.find("logit_bias");
-  if (bias == nullptr) return;
-  if (!bias->is_object()) fail_body("logit_bias: expected an object of token ids and numbers");
-  for (const auto& [key, value] : bias->items()) {
-    int32_t token = -1;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
-    if (error != std::errc() || end != key.data() + key.size() || token < 0)
-      fail_body("logit_bias: `" + key + "` is no token id");
-    const float number = value.is_number() ? value.get<float>() : std::numeric_limits<float>::quiet_NaN();
-    if (!(number >= -100 && number <= 100))
-      fail_request("Invalid logit_bias value of token " + key + ", the valid range is [-100, 100]");
-    out.logit_bias.emplace_back(token, number);
-  }
-}
-
 void refuse_unsupported(const Fields& request) {
-  for (const char* name : {"n", "best_of"})
-    if (const auto value = request.u32(name); value && *value != 1)
-      fail_request("Invalid " + std::string(name) + " value (only " + name + " = 1 is supported)");
-  if (request.boolean("echo").value_or(false)) fail_request("echo = true is not supported");
+  if (const auto best = request.u32("best_of"); best && *best != request.u32("n").value_or(1))
+    fail_request("Invalid best_of value (only best_of = n is supported)");
   if (const auto suffix = request.string("suffix"); suffix && !suffix->empty()) fail_request("suffix is not supported");
 }
 
@@ -86,10 +59,9 @@ CompletionsRequest parse(const Json& body, const ProtocolOptions& options) {
   read_prompt(request.at("prompt"), out);
   out.allow_special = request.boolean("allow_special").value_or(false);
   refuse_unsupported(request);
-  out.temperature = in_range(request, "temperature", 0, 2, 1, "[0, 2]");
-  out.top_p = in_range(request, "top_p", std::numeric_limits<float>::min(), 1, 1, "(0, 1.0]");
-  out.presence_penalty = in_range(request, "presence_penalty", -2, 2, 0, "[-2, 2]");
-  out.frequency_penalty = in_range(request, "frequency_penalty", -2, 2, 0, "[-2, 2]");
+  out.generation = read_generation_fields(request, ChoiceCount::kSeveral);
+  out.temperature = request.number_in("temperature", 0, 2, "[0, 2]").value_or(1);
+  out.top_p = request.number_in("top_p", std::numeric_limits<float>::min(), 1, "(0, 1.0]").value_or(1);
   out.max_tokens = request.u32("max_tokens").value_or(out.max_tokens);
   if (out.max_tokens == 0) fail_request("Invalid max_tokens value, the valid range of max_tokens starts at 1");
   out.seed = request.u64("seed");
@@ -98,7 +70,17 @@ CompletionsRequest parse(const Json& body, const ProtocolOptions& options) {
     out.logprobs = static_cast<int32_t>(*logprobs);
   }
   read_stop(request, out);
-  read_logit_bias(request, out);
+  out.echo = request.boolean("echo").value_or(false);
+  if (out.echo && out.logprobs && out.generation.n > 1) fail_request("echo with logprobs is supported for n = 1 only");
+  out.stream = request.boolean("stream").value_or(false);
+  if (const std::optional<Fields> stream = request.object("stream_options", "stream_options")) {
+    if (!out.stream) fail_request("stream_options should be set along with stream = true");
+    out.include_usage = stream->boolean("include_usage").value_or(false);
+  }
+  add_ignored_fields(body,
+                     {"model", "prompt", "allow_special", "best_of", "echo", "suffix", "temperature", "top_p",
+                      "max_tokens", "seed", "logprobs", "stop", "stream", "stream_options"},
+                     generation_field_names(ChoiceCount::kSeveral), out.ignored);
   return out;
 }
 

@@ -10,14 +10,17 @@
 
 #include "text/conversation.h"
 #include "text/output_parser.h"
+#include "text/protocol/generation_fields.h"
 
 namespace deepinfer {
 
 // Which dialect of the protocols is spoken.
 enum class Profile {
-  kDeepSeek,   // the official API to the letter
-  kDeepInfer,  // the same and: max_completion_tokens, integer reasoning_effort 1..100, role developer and
-               // continue_final_message in Chat Completions; forced calls while thinking
+  kDeepSeek,  // the official API to the letter
+  // The same and: GenerationFields; temperature and top_p as they were given; max_completion_tokens, integer
+  // reasoning_effort 1..100, role developer, chat_template_kwargs and continue_final_message in Chat Completions;
+  // forced calls while thinking.
+  kExtended,
 };
 
 // Settings of the server that change what a request means.
@@ -46,7 +49,7 @@ std::string_view to_string(OutputConstraint::Kind kind);
 struct InferenceRequest {
   std::string model;  // the name that was asked for; answers echo it
   Conversation conversation;
-  // Effective values (thinking pins temperature and bounds top_p; chat pins top_p).
+  // Effective values (the official API: thinking pins temperature and bounds top_p; chat pins top_p).
   float temperature = 1.0f;
   float top_p = 1.0f;
   std::optional<uint32_t> max_tokens;
@@ -59,6 +62,9 @@ struct InferenceRequest {
   std::optional<OutputConstraint> constraint;
   // What the content is held to where `constraint` is about calls: the response format of a request with tools.
   std::optional<OutputConstraint> content_constraint;
+  GenerationFields generation;  // Profile::kExtended
+  // Members of the body without effect, or given a value that is not the effective one.
+  std::vector<std::string> ignored;
 
   // How the output of this request is read, given where its prompt ended.
   OutputParserOptions parser_options(OutputStart start) const;

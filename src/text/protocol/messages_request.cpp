@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/protocol/ignored_fields.h"
 #include "text/protocol/message_content.h"
 #include "text/protocol/messages_blocks.h"
 #include "text/protocol/request_fields.h"
@@ -87,7 +88,7 @@ InferenceRequest parse(const Json& body, const ProtocolOptions& options) {
   out.model = read_model(request, options);
   const std::optional<Fields> output = request.object("output_config", "output_config");
   apply_thinking(read_thinking(request), output ? output->find("effort") : nullptr, options, conversation);
-  apply_temperature_and_top_p(request, out);
+  apply_temperature_and_top_p(request, options.profile, out);
   apply_max_tokens(request.u32("max_tokens"), TooManyTokens::kLower, options, out);
   if (const Json* stop = request.array("stop_sequences")) {
     for (const Json& one : *stop) out.stop.push_back(as_string(one, "stop_sequences"));
@@ -106,6 +107,18 @@ InferenceRequest parse(const Json& body, const ProtocolOptions& options) {
   if (std::optional<Message> system = read_system(request)) conversation.messages.push_back(std::move(*system));
   std::move(read.messages.begin(), read.messages.end(), std::back_inserter(conversation.messages));
   apply_tools(std::move(tools), read_tool_choice(request), options.profile, out);
+
+  std::vector<std::string_view> more;
+  if (options.profile == Profile::kExtended) {
+    out.generation = read_generation_fields(request, ChoiceCount::kOne);
+    out.seed = read_seed(request);
+    more = generation_field_names(ChoiceCount::kOne);
+    more.push_back("seed");
+  }
+  add_ignored_fields(body,
+                     {"model", "messages", "max_tokens", "system", "thinking", "output_config", "tools", "tool_choice",
+                      "stop_sequences", "temperature", "top_p", "stream"},
+                     more, out.ignored);
   return out;
 }
 

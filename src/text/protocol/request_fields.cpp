@@ -1,5 +1,6 @@
 #include "text/protocol/request_fields.h"
 
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -46,6 +47,11 @@ namespace {
   std::string message = "`";
   message.append(key).append("`: expected ").append(expected).append(", got ").append(json_kind(value));
   fail_body(message);
+}
+
+[[noreturn]] void fail_range(std::string_view key, std::string_view range) {
+  const std::string name(key);
+  fail_request("Invalid " + name + " value, the valid range of " + name + " is " + std::string(range));
 }
 
 }  // namespace
@@ -102,6 +108,24 @@ std::optional<uint64_t> Fields::u64(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_unsigned()) fail_type(key, *value, "a non-negative integer");
   return value->get<uint64_t>();
+}
+
+std::optional<int64_t> Fields::integer_in(std::string_view key, int64_t lowest, int64_t highest) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_integer()) fail_type(key, *value, "an integer");
+  const bool fits = !value->is_number_unsigned() || value->get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX);
+  const int64_t number = fits ? value->get<int64_t>() : INT64_MAX;
+  if (number < lowest || number > highest)
+    fail_range(key, "[" + std::to_string(lowest) + ", " + std::to_string(highest) + "]");
+  return number;
+}
+
+std::optional<float> Fields::number_in(std::string_view key, float lowest, float highest,
+                                       std::string_view range) const {
+  const std::optional<float> value = number(key);
+  if (value && !(*value >= lowest && *value <= highest)) fail_range(key, range);
+  return value;
 }
 
 std::optional<uint32_t> Fields::u32(std::string_view key) const {

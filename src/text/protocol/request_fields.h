@@ -36,6 +36,9 @@ class Fields {
   std::optional<float> number(std::string_view key) const;
   std::optional<uint32_t> u32(std::string_view key) const;
   std::optional<uint64_t> u64(std::string_view key) const;
+  // Numbers of a range; `range` spells it in the error.
+  std::optional<int64_t> integer_in(std::string_view key, int64_t lowest, int64_t highest) const;
+  std::optional<float> number_in(std::string_view key, float lowest, float highest, std::string_view range) const;
   std::optional<Fields> object(std::string_view key, std::string_view what) const;
   const Json* array(std::string_view key) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/protocol/ignored_fields.h"
 #include "text/protocol/message_content.h"
 #include "text/protocol/request_fields.h"
 #include "text/protocol/responses_items.h"
@@ -113,7 +114,7 @@ ResponsesRequest parse(const Json& body, const ProtocolOptions& options) {
   Json& echo = out.echo;
   echo["reasoning"] = read_reasoning(request, options, conversation);
   echo["text"] = read_text(request, inference);
-  apply_temperature_and_top_p(request, inference);
+  apply_temperature_and_top_p(request, options.profile, inference);
   apply_max_tokens(request.u32("max_output_tokens"), TooManyTokens::kRefuse, options, inference);
   apply_top_logprobs(request, inference);
   inference.logprobs = inference.top_logprobs > 0;
@@ -151,6 +152,18 @@ ResponsesRequest parse(const Json& body, const ProtocolOptions& options) {
   given("top_logprobs", 0);
   given("tool_choice", "auto");
   echo["tools"] = std::move(tools.echo);
+
+  std::vector<std::string_view> more;
+  if (options.profile == Profile::kExtended) {
+    inference.generation = read_generation_fields(request, ChoiceCount::kOne);
+    inference.seed = read_seed(request);
+    more = generation_field_names(ChoiceCount::kOne);
+    more.push_back("seed");
+  }
+  add_ignored_fields(body,
+                     {"model", "input", "instructions", "reasoning", "tools", "tool_choice", "text",
+                      "max_output_tokens", "temperature", "top_p", "top_logprobs", "stream", "user"},
+                     more, inference.ignored);
   return out;
 }
 

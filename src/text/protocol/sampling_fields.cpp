@@ -49,7 +49,7 @@ ThinkingSwitch read_thinking(const Fields& request) {
 void apply_thinking(ThinkingSwitch thinking, const Json* effort, const ProtocolOptions& options,
                     Conversation& conversation) {
   bool none = false;
-  if (effort != nullptr && effort->is_number_unsigned() && options.profile == Profile::kDeepInfer) {
+  if (effort != nullptr && effort->is_number_unsigned() && options.profile == Profile::kExtended) {
     const uint64_t number = effort->get<uint64_t>();
     if (number < 1 || number > 100) fail_request("Invalid reasoning_effort value, the valid range is [1, 100]");
     conversation.effort.number = static_cast<int>(number);
@@ -69,7 +69,7 @@ void apply_thinking(ThinkingSwitch thinking, const Json* effort, const ProtocolO
   }
 }
 
-void apply_temperature_and_top_p(const Fields& request, InferenceRequest& out) {
+void apply_temperature_and_top_p(const Fields& request, Profile profile, InferenceRequest& out) {
   const std::optional<float> temperature = request.number("temperature");
   const std::optional<float> top_p = request.number("top_p");
   if (temperature && !(*temperature >= 0.0f && *temperature <= 2.0f)) {
@@ -79,8 +79,15 @@ void apply_temperature_and_top_p(const Fields& request, InferenceRequest& out) {
     fail_request("Invalid top_p value, the valid range of top_p is (0, 1.0]");
   }
   const bool thinking = out.conversation.thinking;
+  if (profile == Profile::kExtended) {
+    out.temperature = temperature.value_or(1.0f);
+    out.top_p = top_p.value_or(1.0f);
+    return;
+  }
   out.temperature = thinking ? 1.0f : temperature.value_or(1.0f);
   out.top_p = thinking ? std::max(top_p.value_or(1.0f), 0.95f) : 1.0f;
+  if (temperature && *temperature != out.temperature) out.ignored.push_back("temperature");
+  if (top_p && *top_p != out.top_p) out.ignored.push_back("top_p");
 }
 
 void apply_max_tokens(std::optional<uint32_t> given, TooManyTokens rule, const ProtocolOptions& options,
@@ -91,6 +98,12 @@ void apply_max_tokens(std::optional<uint32_t> given, TooManyTokens rule, const P
     fail_request("Invalid max_tokens value, the valid range of max_tokens is [1, " + std::to_string(bound) + "]");
   }
   out.max_tokens = std::min(*given, bound);
+}
+
+std::optional<uint64_t> read_seed(const Fields& request) {
+  const std::optional<uint64_t> seed = request.u64("seed");
+  if (seed && *seed >> 63 != 0) fail_request("Invalid seed value, the valid range of seed is [0, 2^63)");
+  return seed;
 }
 
 void check_stop_list(const std::vector<std::string>& stop) {

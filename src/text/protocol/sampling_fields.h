@@ -22,11 +22,14 @@ void apply_thinking(ThinkingSwitch thinking, const Json* effort, const ProtocolO
                     Conversation& conversation);
 
 // Range checks, then the effective values; `conversation.thinking` must be known.
-void apply_temperature_and_top_p(const Fields& request, InferenceRequest& out);
+void apply_temperature_and_top_p(const Fields& request, Profile profile, InferenceRequest& out);
 
 enum class TooManyTokens { kRefuse, kLower };
 void apply_max_tokens(std::optional<uint32_t> given, TooManyTokens rule, const ProtocolOptions& options,
                       InferenceRequest& out);
+
+// [0, 2^63)
+std::optional<uint64_t> read_seed(const Fields& request);
 
 void check_stop_list(const std::vector<std::string>& stop);
 void apply_top_logprobs(const Fields& request, InferenceRequest& out);

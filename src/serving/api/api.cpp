@@ -1,0 +1,269 @@
+#include "serving/api/api.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "text/json_text.h"
+
+namespace deepinfer::serving {
+
+struct Api::Route {
+  enum class Kind { kGenerate, kWork, kModels, kModel, kVersion, kLive, kReady, kMetrics };
+
+  std::string_view method;
+  std::string_view path;  // one that ends with "/" stands for what goes on behind it
+  Kind kind;
+  Protocol protocol = Protocol::kChatCompletions;                              // kGenerate, and the form of errors
+  AnswerOrError (*work)(const HttpRequest&, const RequestContext&) = nullptr;  // kWork
+};
+
+namespace {
+
+int64_t now() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::string_view id_prefix(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::kChatCompletions:
+      return "chatcmpl-";
+    case Protocol::kCompletions:
+      return "cmpl-";
+    case Protocol::kResponses:
+      return "resp_";
+    case Protocol::kMessages:
+      return "msg_";
+  }
+  return {};
+}
+
+ErrorForm form_of_path(std::string_view path) {
+  return path == "/v1/messages" || path.starts_with("/v1/messages/") ? ErrorForm::kAnthropic : ErrorForm::kOpenAi;
+}
+
+Json model_object(const std::string& name, int64_t created, int64_t context) {
+  Json out = Json::object();
+  out["id"] = name;
+  out["object"] = "model";
+  out["created"] = created;
+  out["owned_by"] = "deepinfer";
+  out["max_model_len"] = context;
+  return out;
+}
+
+HttpResponse json_response(const Json& object) {
+  HttpResponse response;
+  response.body = dump_compact(object);
+  return response;
+}
+
+}  // namespace
+
+Api::Match Api::find_route(const HttpRequest& request) {
+  using Kind = Route::Kind;
+  static const Route kRoutes[] = {
+      {"POST", "/v1/chat/completions", Kind::kGenerate, Protocol::kChatCompletions},
+      {"POST", "/v1/completions", Kind::kGenerate, Protocol::kCompletions},
+      {"POST", "/v1/responses", Kind::kGenerate, Protocol::kResponses},
+      {"POST", "/v1/messages", Kind::kGenerate, Protocol::kMessages},
+      {"POST", "/v1/messages/count_tokens", Kind::kWork, Protocol::kMessages, answer_count_tokens},
+      {"GET", "/v1/models", Kind::kModels},
+      {"GET", "/v1/models/", Kind::kModel},
+      {"POST", "/tokenize", Kind::kWork, Protocol::kCompletions, answer_tokenize},
+      {"POST", "/detokenize", Kind::kWork, Protocol::kCompletions, answer_detokenize},
+      {"GET", "/version", Kind::kVersion},
+      {"GET", "/health/live", Kind::kLive},
+      {"GET", "/health/ready", Kind::kReady},
+      {"GET", "/metrics", Kind::kMetrics},
+  };
+  for (const Route& route : kRoutes) {
+    const bool exact = request.path == route.path;
+    const bool below =
+        route.path.ends_with('/') && request.path.starts_with(route.path) && request.path.size() > route.path.size();
+    if (!exact && !below) continue;
+    const bool reads = route.method == "GET";
+    if (request.method == route.method || (reads && request.method == "HEAD")) return {&route, std::nullopt};
+    const std::string allowed(reads ? "GET, HEAD" : route.method);
+    return {nullptr, ApiError{405, "invalid_request_error", "This path is for " + allowed + " requests.", std::nullopt,
+                              allowed}};
+  }
+  return {nullptr, ApiError{404, "not_found_error", "There is no such path."}};
+}
+
+Api::Api(Engine& engine, ApiOptions options)
+    : engine_(engine), options_(std::move(options)), started_(now()), running_(options_.most_running) {
+  workers_.emplace(options_.workers, options_.most_waiting);
+}
+
+std::optional<ApiError> Api::authenticate(const HttpRequest& request, const Route* route, KeyAccount*& account) const {
+  account = nullptr;
+  if (options_.keys == nullptr || (route != nullptr && route->kind == Route::Kind::kLive)) return std::nullopt;
+  account = options_.keys->account(request);
+  if (account != nullptr) return std::nullopt;
+  return ApiError{401, "authentication_error",
+                  "A valid API key is needed, in the header `Authorization: Bearer KEY` or `x-api-key`."};
+}
+
+std::optional<HttpResponse> Api::check_head(const HttpRequest& request) const {
+  const Match match = find_route(request);
+  KeyAccount* account = nullptr;
+  std::optional<ApiError> error = authenticate(request, match.route, account);
+  if (!error) error = match.error;
+  if (!error) return std::nullopt;
+  metrics_.answered(match.route == nullptr ? "other" : match.route->path, error->status);
+  return error_response(*error, form_of_path(request.path), request.id);
+}
+
+HttpResponse Api::transport_error(const HttpRequest& request, int status, const std::string& message) {
+  ApiError error{status, "invalid_request_error", message};
+  if (status == 503) error.type = "overloaded_error";
+  if (status == 429) error.type = "rate_limit_error";
+  if (status == 500) error.type = "internal_error";
+  return error_response(error, form_of_path(request.path), request.id);
+}
+
+void Api::refuse(HttpExchange& exchange, const Route* route, const ApiError& error) {
+  HttpResponse response = error_response(error, form_of_path(exchange.request().path), exchange.request().id);
+  add_trace_context(exchange.request(), response);
+  metrics_.answered(route == nullptr ? "other" : route->path, error.status);
+  exchange.respond(std::move(response));
+}
+
+void Api::handle(std::shared_ptr<HttpExchange> exchange) {
+  const HttpRequest& request = exchange->request();
+  const Match match = find_route(request);
+  KeyAccount* account = nullptr;
+  if (const auto error = authenticate(request, match.route, account)) return refuse(*exchange, match.route, *error);
+  if (match.error) return refuse(*exchange, nullptr, *match.error);
+  const Route& route = *match.route;
+  switch (route.kind) {
+    case Route::Kind::kGenerate:
+      return generate(std::move(exchange), route, account);
+    case Route::Kind::kWork:
+      return work(std::move(exchange), route, account);
+    default:
+      break;
+  }
+  AnswerOrError answer = answer_now(route, request);
+  if (const auto* error = std::get_if<ApiError>(&answer)) return refuse(*exchange, &route, *error);
+  HttpResponse& response = std::get<HttpResponse>(answer);
+  add_trace_context(request, response);
+  metrics_.answered(route.path, response.status);
+  exchange->respond(std::move(response));
+}
+
+void Api::generate(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account) {
+  if (account != nullptr)
+    if (const auto error = account->begin(KeyAccount::Clock::now())) return refuse(*exchange, &route, *error);
+  auto run = std::make_shared<ServedRequest>(engine_, exchange, GeneratingRoute{route.protocol, route.path}, account,
+                                             metrics_, running_);
+  if (!running_.add(run)) {
+    if (account != nullptr) account->end();
+    ApiError error =
+        overloaded(running_.closed() ? "The server is shutting down." : "The server has too many requests.");
+    if (running_.closed()) error.retry_after = 5;
+    return refuse(*exchange, &route, error);
+  }
+  run->watch_client();
+  RequestIdentity identity;
+  identity.id = ids_.id(id_prefix(route.protocol));
+  identity.seed = ids_.number();
+  identity.random = ids_.number();
+  identity.created = now();
+  identity.tenant = account == nullptr ? 0 : account->tenant();
+  const bool taken =
+      workers_->push([this, run, identity = std::move(identity)] { run->start(identity, options_.requests); });
+  if (!taken) run->refuse(overloaded("The server has too many requests."));
+}
+
+void Api::work(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account) {
+  if (account != nullptr)
+    if (const auto error = account->begin(KeyAccount::Clock::now())) return refuse(*exchange, &route, *error);
+  const bool taken = workers_->push([this, exchange, &route, account] {
+    const HttpRequest& request = exchange->request();
+    AnswerOrError answer = ApiError{};
+    const Status memory =
+        or_out_of_memory([&] { return "a request of " + std::to_string(request.body.size()) + " bytes"; },
+                         [&]() -> Status {
+                           answer = route.work(request, options_.requests);
+                           return {};
+                         });
+    if (!memory.ok()) answer = overloaded(memory.message());
+    if (account != nullptr) account->end();
+    if (const auto* error = std::get_if<ApiError>(&answer)) return refuse(*exchange, &route, *error);
+    HttpResponse& response = std::get<HttpResponse>(answer);
+    add_trace_context(request, response);
+    metrics_.answered(route.path, response.status);
+    exchange->respond(std::move(response));
+  });
+  if (taken) return;
+  if (account != nullptr) account->end();
+  refuse(*exchange, &route, overloaded("The server has too many requests."));
+}
+
+AnswerOrError Api::answer_now(const Route& route, const HttpRequest& request) const {
+  const std::vector<std::string>& models = options_.requests.protocol.models;
+  const int64_t context = engine_.max_context();
+  switch (route.kind) {
+    case Route::Kind::kModels: {
+      Json list = Json::array();
+      for (const std::string& name : models) list.push_back(model_object(name, started_, context));
+      Json out = Json::object();
+      out["object"] = "list";
+      out["data"] = std::move(list);
+      return json_response(out);
+    }
+    case Route::Kind::kModel: {
+      const std::string_view wanted = std::string_view(request.path).substr(route.path.size());
+      for (const std::string& name : models)
+        if (name == wanted) return json_response(model_object(name, started_, context));
+      return ApiError{404, "not_found_error", "There is no model of this name."};
+    }
+    case Route::Kind::kVersion:
+      return json_response(Json{{"version", options_.version}});
+    case Route::Kind::kLive:
+      return json_response(Json{{"status", "live"}});
+    case Route::Kind::kReady: {
+      if (running_.closed()) return overloaded("The server is shutting down.");
+      if (engine_.stats().state != EngineState::kRunning) return overloaded("The engine is paused.");
+      return json_response(Json{{"status", "ready"}});
+    }
+    case Route::Kind::kMetrics: {
+      HttpResponse response;
+      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+      response.body = metrics_text();
+      return response;
+    }
+    default:
+      return ApiError{404, "not_found_error", "There is no such path."};
+  }
+}
+
+std::string Api::metrics_text() const {
+  metrics_.in_flight.set(static_cast<int64_t>(running_.count()));
+  std::string text;
+  if (options_.engine_metrics)
+    text = prometheus_text(*options_.engine_metrics, options_.requests.protocol.models.front());
+  text += metrics_.text();
+  if (options_.transport_metrics) text += options_.transport_metrics();
+  return text;
+}
+
+void Api::begin_drain() {
+  running_.close();
+}
+
+bool Api::wait_until_idle(std::chrono::steady_clock::time_point deadline) {
+  return running_.wait_until_empty(deadline);
+}
+
+void Api::end_running() {
+  ApiError error = overloaded("The server is shutting down.");
+  error.retry_after = 5;
+  running_.end_all(error);
+}
+
+}  // namespace deepinfer::serving
