@@ -11,7 +11,8 @@ namespace deepinfer {
 template <typename T>
 class BlockingQueue {
  public:
-  void push(T value) {
+  // Where there is no memory for it (std::bad_alloc) the value stays with the caller.
+  void push(T&& value) {
     {
       const std::lock_guard lock(mutex_);
       values_.push_back(std::move(value));
@@ -22,10 +23,12 @@ class BlockingQueue {
   bool pop(T& value) {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return closed_ || !values_.empty(); });
-    if (values_.empty()) return false;
-    value = std::move(values_.front());
-    values_.pop_front();
-    return true;
+    return take(value);
+  }
+  // False where there is none at the moment.
+  bool try_pop(T& value) {
+    const std::lock_guard lock(mutex_);
+    return take(value);
   }
   void close() {
     {
@@ -36,6 +39,13 @@ class BlockingQueue {
   }
 
  private:
+  bool take(T& value) {
+    if (values_.empty()) return false;
+    value = std::move(values_.front());
+    values_.pop_front();
+    return true;
+  }
+
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<T> values_;

@@ -91,6 +91,9 @@ Result<CacheMemory> CacheMemory::create(const CacheLayout& layout, int64_t block
       }
     }
   }
+  // So that saving and restoring cannot fail.
+  memory.snapshot_.reserve(static_cast<size_t>(
+      std::max(snapshot_blocks(layout, SnapshotKind::kFull), snapshot_blocks(layout, SnapshotKind::kEarly))));
   memory.rings_per_slot_ = state_slots == 0 ? 0 : static_cast<int64_t>(memory.rings_.size()) / state_slots;
   return memory;
 }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/caught_exception.h"
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "engine/model_tokens.h"
@@ -21,7 +22,78 @@ constexpr int64_t kLeastTierQueueBytes = int64_t{64} << 20;
 // With so few running a plan takes less than waking the planner.
 constexpr int64_t kFewSequences = 16;
 
+Status engine_closes() {
+  return {StatusCode::kCancelled, "the engine is closing"};
+}
+
+// An inbox that grows loses nothing when there is no memory for that.
+static_assert(std::is_nothrow_move_constructible_v<Submission>);
+
 }  // namespace
+
+void ThreadedEngine::Inbox::clear() {
+  submissions.clear();
+  cancellations.clear();
+  outcomes.clear();
+  tier_answers = change = false;
+}
+
+ThreadedEngine::ThreadedEngine(EngineSetup setup)
+    : setup_(std::move(setup)),
+      executor_(*setup_.model, *setup_.ops, *setup_.memory,
+                DraftPlanner(setup_.options.draft_schedule, setup_.step_cost), setup_.options.max_sequences),
+      start_(std::chrono::steady_clock::now()),
+      lifecycle_([this] { look_for_change(); }) {
+  try {
+    for (Inbox* inbox : {&inbox_, &taken_}) inbox->outcomes.reserve(slots_.size());
+    for (StepSlot& slot : slots_) {
+      slot.outcome.reserve(setup_.options.max_sequences);
+      free_slots_.push_back(&slot);
+    }
+    if (setup_.tier_store) start_tier(std::move(setup_.tier_store));
+    output_thread_ = std::thread([this] { deliver(); });
+    executor_thread_ = std::thread([this] { execute(); });
+    planner_thread_ = std::thread([this] { plan(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+void ThreadedEngine::stop() {
+  const auto join = [](std::thread& thread) {
+    if (thread.joinable()) thread.join();
+  };
+  begin_close();
+  join(planner_thread_);  // when nothing is alive any more
+  plans_.close();
+  join(executor_thread_);  // which planned too
+  close_tier();            // writes what is on its way
+  deliveries_.close();
+  join(output_thread_);
+}
+
+void ThreadedEngine::begin_close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  lifecycle_.close(engine_closes());
+  work_.notify_one();
+}
+
+void ThreadedEngine::cancel(RequestId id) {
+  for (;;) {
+    try {
+      const std::lock_guard lock(mutex_);
+      if (failure_.ok()) inbox_.cancellations.push_back(id);
+      break;
+    } catch (const std::bad_alloc&) {  // for a few bytes: it will not last, or the engine fails over it
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  work_.notify_one();
+}
 
 Result<RequestId> ThreadedEngine::submit(EngineRequest request, RequestCallback on_update) {
   return or_out_of_memory([&] { return fmt::format("a request of {} prompt tokens", request.prompt.size()); },
@@ -75,19 +147,38 @@ Result<RequestId> ThreadedEngine::accept(EngineRequest request, RequestCallback 
   }
   {
     const std::lock_guard lock(mutex_);
-    if (closing_) return Status(StatusCode::kCancelled, "the engine is closing");
-    ++undelivered_;
+    if (!failure_.ok()) return copy_without_fail(failure_);
+    if (closing_) return engine_closes();
     inbox_.submissions.push_back(std::move(submission));
+    ++undelivered_;
   }
   work_.notify_one();
   return id;
 }
 
+bool ThreadedEngine::failed() const {
+  const std::lock_guard lock(mutex_);
+  return !failure_.ok();
+}
+
+void ThreadedEngine::break_down(std::string_view doing) noexcept {
+  Status why = caught_exception(doing);
+  lifecycle_.close(copy_without_fail(why));
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = std::move(why);
+  }
+  work_.notify_one();
+  plans_.close();
+  deliveries_.close();
+}
+
 void ThreadedEngine::plan() {
+  bool closing = false;  // and everything has been cancelled: what is left comes from the executor
   for (Time wake_up = kNever;;) {
     {
       std::unique_lock lock(mutex_);
-      const auto ready = [this] { return closing_ || !inbox_.empty(); };
+      const auto ready = [&] { return (closing_ && !closing) || !inbox_.empty() || !failure_.ok(); };
       if (wake_up == kNever) {
         work_.wait(lock, ready);
       } else {
@@ -95,31 +186,34 @@ void ThreadedEngine::plan() {
       }
     }
     const std::lock_guard planning(planning_mutex_);
-    Inbox inbox;
-    bool closing = false;
     {
       // Taken while nobody else plans: outcomes stay in order.
       const std::lock_guard lock(mutex_);
-      inbox = std::exchange(inbox_, {});
+      if (!failure_.ok()) return;
+      std::swap(inbox_, taken_);
       closing = closing_;
     }
-    plan_once(inbox, closing);
-    make_change();
-    if (closing && setup_.scheduler->idle() && compiling_.empty()) return;
-    wake_up = wake_up_time();
+    try {
+      plan_once(closing);
+      make_change();
+      if (closing && setup_.scheduler->idle() && compiling_.empty()) return;
+      wake_up = wake_up_time();
+    } catch (...) {
+      return break_down("the engine has failed: planning");
+    }
   }
 }
 
-void ThreadedEngine::plan_once(Inbox& inbox, bool closing) {
+void ThreadedEngine::plan_once(bool closing) {
   Scheduler& scheduler = *setup_.scheduler;
   const Time start = now();
-  DeliveryBatch batch;
-  take(inbox, batch);
+  take(outgoing_);
+  taken_.clear();
   if (closing) {
-    for (const RequestId id : ledger_.unfinished()) cancel_known(id, batch);
+    for (const RequestId id : ledger_.unfinished()) cancel_known(id, outgoing_);
   }
   forget_ended();
-  end_overdue_held(batch);
+  end_overdue_held(outgoing_);
   if (closing || lifecycle_.plans()) {
     while (start_step()) {
     }
@@ -128,9 +222,10 @@ void ThreadedEngine::plan_once(Inbox& inbox, bool closing) {
   }
   ended_.clear();
   scheduler.take_ended(ended_);
-  for (const EndedRequest& ended : ended_) ledger_.end(ended, now(), batch);
-  tell_ends(batch);
-  if (!batch.items.empty()) deliveries_.push(std::move(batch));
+  for (const EndedRequest& ended : ended_) ledger_.end(ended, now(), outgoing_);
+  tell_ends(outgoing_);
+  if (!outgoing_.items.empty()) deliveries_.push(std::move(outgoing_));
+  outgoing_ = {};
   counted_.scheduler = scheduler.stats();
   counted_.planning += now() - start;
   {
@@ -147,13 +242,16 @@ bool ThreadedEngine::plan_between_steps() {
   if (!planning || tier_ || !compiling_.empty() || !held_.empty() || lifecycle_.due() ||
       counted_.scheduler.running > kFewSequences)
     return false;
-  Inbox inbox;
   {
     const std::lock_guard lock(mutex_);
-    if (closing_ || !inbox_.only_outcomes()) return false;
-    inbox.outcomes.swap(inbox_.outcomes);
+    if (closing_ || !failure_.ok() || !inbox_.only_outcomes()) return false;
+    taken_.outcomes.swap(inbox_.outcomes);
   }
-  plan_once(inbox, false);
+  try {
+    plan_once(false);
+  } catch (...) {
+    break_down("the engine has failed: planning");
+  }
   return true;
 }
 
@@ -167,9 +265,9 @@ Time ThreadedEngine::wake_up_time() const {
   return time;
 }
 
-void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
+void ThreadedEngine::take(DeliveryBatch& batch) {
   Scheduler& scheduler = *setup_.scheduler;
-  for (Submission& submission : inbox.submissions) {
+  for (Submission& submission : taken_.submissions) {
     ledger_.add(submission.request.id, std::move(submission.on_update), submission.at, submission.marks);
     if (lifecycle_.holds(submission.request.id)) {
       held_.push_back(std::move(submission));
@@ -177,10 +275,10 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
       start(std::move(submission), batch);
     }
   }
-  for (const RequestId id : inbox.cancellations) cancel_known(id, batch);
+  for (const RequestId id : taken_.cancellations) cancel_known(id, batch);
   take_compiled(batch);
   take_from_tier(batch);
-  for (StepSlot* slot : inbox.outcomes) {
+  for (StepSlot* slot : taken_.outcomes) {
     const StepOutcome& outcome = slot->outcome;
     scheduler.advance(outcome.result);
     ++counted_.steps;
@@ -191,8 +289,7 @@ void ThreadedEngine::take(Inbox& inbox, DeliveryBatch& batch) {
       counted_.accepted += detail.accepted;
     }
     ledger_.report(slot->outcome, now(), batch);
-    for (const auto& observer : setup_.options.observers)
-      observer->step_done(slot->plan, outcome, scheduler.stats(), slot->times);
+    observe([&](EngineObserver& o) { o.step_done(slot->plan, outcome, scheduler.stats(), slot->times); });
     free_slots_.push_back(slot);
   }
 }
@@ -249,10 +346,17 @@ void ThreadedEngine::schedule(Submission submission, DeliveryBatch& batch) {
 
 void ThreadedEngine::submit_to_scheduler(Submission submission, DeliveryBatch& batch) {
   const RequestId id = submission.request.id;
-  if (const Status status = setup_.scheduler->submit(std::move(submission.request)); status.ok()) {
-    additions_.push_back(std::move(submission.sequence));
+  const size_t before = additions_.size();
+  Status status = or_out_of_memory([&] { return fmt::format("request {} in the scheduler", id); },
+                                   [&] {
+                                     additions_.emplace_back();
+                                     return setup_.scheduler->submit(std::move(submission.request));
+                                   });
+  if (status.ok()) {
+    additions_.back() = std::move(submission.sequence);
   } else {
-    ledger_.end_unplanned(id, EndReason::kError, status, now(), batch);
+    additions_.resize(before);
+    ledger_.end_unplanned(id, EndReason::kError, std::move(status), now(), batch);
   }
 }
 
@@ -276,17 +380,19 @@ void ThreadedEngine::take_compiled(DeliveryBatch& batch) {
       ++i;
       continue;
     } else {
-      const auto matcher = [&]() -> Result<GrammarMatcher> {
+      const auto begin = [&]() -> Status {
         DI_ASSIGN_OR_RETURN(SharedGrammar grammar, submission.grammar.result());
-        return GrammarMatcher::create(std::move(grammar), *submission.wanted.grammar,
-                                      submission.wanted.params.stop_tokens);
-      };
-      if (auto made = matcher(); made.ok()) {
+        DI_ASSIGN_OR_RETURN(GrammarMatcher matcher,
+                            GrammarMatcher::create(std::move(grammar), *submission.wanted.grammar,
+                                                   submission.wanted.params.stop_tokens));
         submission.sequence = std::make_unique<RunningSequence>(id, std::move(submission.wanted), setup_.model->info(),
-                                                                std::move(made).value());
+                                                                std::move(matcher));
+        return {};
+      };
+      if (const Status begun = or_out_of_memory([] { return "its matcher"; }, begin); begun.ok()) {
         schedule(std::move(submission), batch);
       } else {
-        ledger_.end_unplanned(id, EndReason::kError, made.status().with_context("grammar"), now(), batch);
+        ledger_.end_unplanned(id, EndReason::kError, begun.with_context("grammar"), now(), batch);
       }
     }
     compiling_.erase(compiling_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -320,8 +426,7 @@ void ThreadedEngine::forget_ended() {
 void ThreadedEngine::tell_ends(const DeliveryBatch& batch) {
   if (setup_.options.observers.empty()) return;
   for (const DeliveryBatch::Item& item : batch.items)
-    for (const auto& observer : setup_.options.observers)
-      if (item.end) observer->request_ended(item.id, *item.end, now());
+    if (item.end) observe([&](EngineObserver& o) { o.request_ended(item.id, *item.end, now()); });
 }
 
 bool ThreadedEngine::start_step() {
@@ -340,58 +445,33 @@ bool ThreadedEngine::start_step() {
 
 void ThreadedEngine::execute() {
   for (StepSlot* next = nullptr; plans_.pop(next);) {
-    StepSlot& slot = *next;
-    for (auto& sequence : slot.additions) executor_.add(std::move(sequence));
-    for (const RequestId id : slot.removals) executor_.remove(id);
-    slot.times.run_start = now();
-    executor_.run(slot.plan, slot.outcome);
-    slot.times.run_end = now();
-    {
-      const std::lock_guard lock(mutex_);
-      inbox_.outcomes.push_back(&slot);
+    if (failed()) return;
+    try {
+      run_step(*next);
+    } catch (...) {
+      return break_down("the engine has failed: between two steps");
     }
     if (!plan_between_steps()) work_.notify_one();
   }
 }
 
-void ThreadedEngine::deliver() {
-  for (DeliveryBatch batch; deliveries_.pop(batch);) {
-    const Time start = now();
-    int64_t ends = 0;
-    for (DeliveryBatch::Item& item : batch.items) {
-      RequestUpdate update;
-      update.id = item.id;
-      update.tokens = std::span<const GeneratedToken>(batch.tokens)
-                          .subspan(static_cast<size_t>(item.first_token), static_cast<size_t>(item.tokens));
-      update.prompt_logprobs = item.prompt_logprobs;
-      update.end = item.end.get();
-      update.drafted = item.drafted;
-      update.weights_version = item.weights_version;
-      update.choices = item.choices.get();
-      for (const auto& observer : setup_.options.observers) observer->updated(update, start);
-      (*item.on_update)(update);
-      if (item.end) ++ends;
-    }
-    for (const auto& observer : setup_.options.observers)
-      observer->delivered(static_cast<int64_t>(batch.items.size()), start, now());
-    const bool ends_change = batch.ends_change;
-    batch = {};  // callbacks go before drain() returns
-    if (ends_change) lifecycle_.delivered();
-    if (ends == 0 && !ends_change) continue;
-    {
-      const std::lock_guard lock(mutex_);
-      undelivered_ -= ends;
-    }
-    delivered_.notify_all();
-  }
+void ThreadedEngine::run_step(StepSlot& slot) {
+  for (auto& sequence : slot.additions) executor_.add(std::move(sequence));
+  for (const RequestId id : slot.removals) executor_.remove(id);
+  slot.times.run_start = now();
+  executor_.run(slot.plan, slot.outcome);
+  slot.times.run_end = now();
+  const std::lock_guard lock(mutex_);
+  inbox_.outcomes.push_back(&slot);
 }
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, std::unique_ptr<Ops> ops) {
-  return or_out_of_memory([&] { return fmt::format("an engine of the model in {}", options.model.string()); },
-                          [&]() -> Result<std::unique_ptr<Engine>> {
-                            DI_ASSIGN_OR_RETURN(EngineSetup setup, set_up_engine(options, std::move(ops)));
-                            return std::unique_ptr<Engine>(std::make_unique<ThreadedEngine>(std::move(setup)));
-                          });
+  try {
+    DI_ASSIGN_OR_RETURN(EngineSetup setup, set_up_engine(options, std::move(ops)));
+    return std::unique_ptr<Engine>(std::make_unique<ThreadedEngine>(std::move(setup)));
+  } catch (...) {
+    return caught_exception("an engine");
+  }
 }
 
 }  // namespace deepinfer

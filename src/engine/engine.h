@@ -128,7 +128,8 @@ struct RequestUpdate {
   // Of the tokens computed since the last update, where asked for: of all tokens but the newest one of this update.
   const TokenChoices* choices = nullptr;
 };
-// Called on the output thread; must not throw and should not block: the other requests' updates wait behind it.
+// Called on the output thread; should not block: the other requests' updates wait behind it.  Where it throws, its
+// request is cancelled and hears nothing more but its end, which is kError with what was thrown.
 using RequestCallback = std::function<void(const RequestUpdate&)>;
 
 // What becomes of the requests that are there when an engine pauses, sleeps or gets other weights.  Later ones wait.
@@ -141,6 +142,7 @@ enum class EngineState : uint8_t {
   kRunning,
   kPaused,  // requests are accepted and wait
   kAsleep,  // paused, and the memory of the cache has been given back
+  kFailed,  // what was accepted has ended or is about to, and nothing else is accepted: submit() says why
 };
 
 std::string_view to_string(EngineState state);
@@ -179,7 +181,7 @@ class Engine {
   // Cancels what runs, delivers the ends and stops.
   virtual ~Engine() = default;
 
-  // Accepts a request or says what is wrong with it (field, value, range).  Thread-safe.
+  // Accepts a request or says what is wrong with it (field, value, range), or with the engine.  Thread-safe.
   virtual Result<RequestId> submit(EngineRequest request, RequestCallback on_update) = 0;
   // Takes effect within one step; the request's last update says kCancelled unless it ended before.  Thread-safe.
   virtual void cancel(RequestId id) = 0;

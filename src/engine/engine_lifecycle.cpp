@@ -16,7 +16,7 @@ EngineStats ThreadedEngine::stats() const {
     const std::lock_guard lock(mutex_);
     stats = stats_;
   }
-  stats.state = lifecycle_.state();
+  stats.state = failed() ? EngineState::kFailed : lifecycle_.state();
   const std::lock_guard lock(tier_mutex_);
   if (tier_) stats.tier = tier_->stats();
   return stats;
@@ -102,10 +102,10 @@ void ThreadedEngine::make_change() {
     stats_ = counted_;
   }
   lifecycle_.made(std::move(outcome));
-  DeliveryBatch batch;
-  if (lifecycle_.state() == EngineState::kRunning) release_held(batch);
-  batch.ends_change = true;
-  deliveries_.push(std::move(batch));
+  if (lifecycle_.state() == EngineState::kRunning) release_held(outgoing_);
+  outgoing_.ends_change = true;
+  deliveries_.push(std::move(outgoing_));
+  outgoing_ = {};
   look_for_change();  // for what can be planned now
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/caught_exception.h"
 #include "base/check.h"
 
 namespace deepinfer {
@@ -14,12 +15,14 @@ std::string_view to_string(EngineState state) {
       return "paused";
     case EngineState::kAsleep:
       return "asleep";
+    case EngineState::kFailed:
+      return "failed";
   }
   return "unknown";
 }
 
 Status Lifecycle::check(std::string_view call, bool allowed, std::string_view when) const {
-  if (closed_) return Status(StatusCode::kCancelled, "the engine is closing");
+  if (!closed_.ok()) return copy_without_fail(closed_);
   if (change_)
     return invalid_argument(fmt::format("{}: {} is under way; allowed: one change at a time", call, change_->call));
   if (allowed) return {};
@@ -32,8 +35,8 @@ Status Lifecycle::make(std::unique_lock<std::mutex>& lock, Change wanted) {
   lock.unlock();
   wake_();
   lock.lock();
-  done_.wait(lock, [&] { return change->done || closed_; });
-  if (!change->done) return Status(StatusCode::kCancelled, "the engine is closing");
+  done_.wait(lock, [&] { return change->done || !closed_.ok(); });
+  if (!change->done) return copy_without_fail(closed_);
   return change->outcome;
 }
 
@@ -76,13 +79,13 @@ EngineState Lifecycle::state() const {
 
 bool Lifecycle::resting() const {
   const std::lock_guard lock(mutex_);
-  return state_ != EngineState::kRunning && !change_;
+  return state_ != EngineState::kRunning && !change_ && closed_.ok();
 }
 
-void Lifecycle::close() {
+void Lifecycle::close(Status why) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    closed_ = true;
+    if (closed_.ok()) closed_ = std::move(why);
   }
   done_.notify_all();
 }

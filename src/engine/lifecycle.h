@@ -29,8 +29,8 @@ class Lifecycle {
   explicit Lifecycle(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   // Callers.  Each waits until the change has been made and what came before it is delivered.  kInvalidArgument for a
-  // wrong order, naming the state; kCancelled when the engine closes meanwhile; else what the work says, which then has
-  // changed nothing.  before: with kDrain requests with lower ids go on.
+  // wrong order, naming the state; what close() says when the engine closes meanwhile; else what the work says, which
+  // then has changed nothing.  before: with kDrain requests with lower ids go on.
   Status pause(PauseMode mode, RequestId before);
   Status resume();
   Status sleep(PauseMode mode, RequestId before, Work work);
@@ -39,8 +39,8 @@ class Lifecycle {
   EngineState state() const;
   // Nothing will end before somebody calls resume() or wake_up().
   bool resting() const;
-  // Ends all waits.
-  void close();
+  // Ends all waits, and all later calls, with `why`.
+  void close(Status why) noexcept;
 
   // The planner.
   bool plans() const;              // makes steps
@@ -77,7 +77,7 @@ class Lifecycle {
   EngineState state_ = EngineState::kRunning;
   EngineState before_sleep_ = EngineState::kRunning;
   std::shared_ptr<Change> change_;  // asked for and not done
-  bool closed_ = false;
+  Status closed_;                   // why; ok: it is open
 };
 
 }  // namespace deepinfer

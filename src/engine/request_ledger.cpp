@@ -8,13 +8,14 @@
 
 namespace deepinfer {
 
-void RequestLedger::add(RequestId id, RequestCallback on_update, Time submitted, const AnswerMarks& marks) {
-  Live live;
-  live.on_update = std::make_unique<RequestCallback>(std::move(on_update));
+void RequestLedger::add(RequestId id, RequestCallback&& on_update, Time submitted, const AnswerMarks& marks) {
+  auto recipient = std::make_unique<Recipient>();
+  Live& live = live_[id];
+  live.recipient = std::move(recipient);
+  live.recipient->on_update = std::move(on_update);
   live.submitted = submitted;
   live.summary.marks = marks;
   live.summary.weights_version = weights_version_;
-  live_.emplace(id, std::move(live));
 }
 
 void RequestLedger::planned(const StepPlan& plan, Time now) {
@@ -37,23 +38,24 @@ void RequestLedger::report(StepOutcome& outcome, Time now, DeliveryBatch& batch)
   for (size_t i = 0; i < outcome.result.sequences.size(); ++i) {
     const SequenceResult& result = outcome.result.sequences[i];
     const auto found = live_.find(result.request);
-    if (found == live_.end() || !found->second.on_update) continue;  // ended before: its tokens are dropped
+    if (found == live_.end() || !found->second.recipient) continue;  // ended before: its tokens are dropped
     Live& live = found->second;
-    const StepOutcome::Detail& detail = outcome.details[i];
+    StepOutcome::Detail& detail = outcome.details[i];
     live.summary.weights_version = weights_version_;
     live.summary.drafted += detail.drafted;
     live.summary.accepted += detail.accepted;
     if (detail.decoded) ++live.summary.rounds;
-    if (!detail.failure.ok()) live.summary.failure = detail.failure;
+    if (!detail.failure.ok()) live.summary.failure = std::move(detail.failure);
     if (result.tokens == 0) continue;
+    live.summary.answer_tokens += result.tokens;
     if (live.summary.first_token == Time{0}) live.summary.first_token = now - live.submitted;
     DeliveryBatch::Item item;
     item.id = result.request;
-    item.on_update = live.on_update.get();
+    item.recipient = live.recipient.get();
     item.first_token = base + result.first_token;
     item.tokens = result.tokens;
-    item.prompt_logprobs = std::move(outcome.details[i].prompt_logprobs);
-    item.choices = std::move(outcome.details[i].choices);
+    item.prompt_logprobs = std::move(detail.prompt_logprobs);
+    item.choices = std::move(detail.choices);
     item.drafted = detail.drafted;
     item.weights_version = weights_version_;
     batch.items.push_back(std::move(item));
@@ -68,7 +70,7 @@ void RequestLedger::brought(RequestId id, int64_t from, int64_t to) {
 
 void RequestLedger::end(const EndedRequest& ended, Time now, DeliveryBatch& batch) {
   const auto found = live_.find(ended.id);
-  DI_CHECK(found != live_.end() && found->second.on_update, "a request ends once");
+  DI_CHECK(found != live_.end() && found->second.recipient, "a request ends once");
   RequestSummary& summary = found->second.summary;
   summary.prompt_tokens = ended.prompt_tokens;
   summary.answer_tokens = ended.answer_tokens;
@@ -89,18 +91,18 @@ void RequestLedger::end_unplanned(RequestId id, EndReason reason, Status why, Ti
 void RequestLedger::finish(RequestId id, Live& live, EndReason reason, Time now, DeliveryBatch& batch) {
   live.summary.reason = reason;
   live.summary.total = now - live.submitted;
-  DeliveryBatch::Item item;
+  auto summary = std::make_unique<RequestSummary>(live.summary);
+  DeliveryBatch::Item& item = batch.items.emplace_back();
   item.id = id;
-  item.on_update = live.on_update.get();
-  item.end = std::make_unique<RequestSummary>(live.summary);
-  item.released = std::move(live.on_update);
-  batch.items.push_back(std::move(item));
+  item.recipient = live.recipient.get();
+  item.end = std::move(summary);
+  item.released = std::move(live.recipient);
   remove_if_done(id);
 }
 
 void RequestLedger::remove_if_done(RequestId id) {
   const auto found = live_.find(id);
-  if (found->second.on_update || found->second.placed) return;
+  if (found->second.recipient || found->second.placed) return;
   live_.erase(found);
   removals_.push_back(id);
 }
@@ -113,9 +115,19 @@ void RequestLedger::take_removals(std::vector<RequestId>& out) {
 std::vector<RequestId> RequestLedger::unfinished() const {
   std::vector<RequestId> ids;
   for (const auto& [id, live] : live_) {
-    if (live.on_update) ids.push_back(id);
+    if (live.recipient) ids.push_back(id);
   }
   return ids;
+}
+
+void RequestLedger::end_all(Time now, FunctionRef<void(RequestId, Recipient&, RequestSummary&)> end) {
+  for (auto& [id, live] : live_) {
+    if (!live.recipient) continue;
+    live.summary.reason = EndReason::kError;
+    live.summary.total = now - live.submitted;
+    end(id, *live.recipient, live.summary);
+  }
+  live_.clear();
 }
 
 }  // namespace deepinfer

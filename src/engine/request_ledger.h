@@ -7,22 +7,29 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "engine/engine.h"
 #include "engine/step_executor.h"
 
 namespace deepinfer {
 
+// Who is told of a request.
+struct Recipient {
+  RequestCallback on_update;
+  Status failure;  // the output thread's: what the callback threw; it is told nothing more but the end
+};
+
 // Updates on their way to the output thread.
 struct DeliveryBatch {
   struct Item {
     RequestId id = 0;
-    RequestCallback* on_update = nullptr;
+    Recipient* recipient = nullptr;
     int64_t first_token = 0, tokens = 0;  // of `tokens`
     std::vector<GeneratedToken> prompt_logprobs;
     int64_t drafted = 0, weights_version = 0;
     std::unique_ptr<TokenChoices> choices;
     std::unique_ptr<RequestSummary> end;
-    std::unique_ptr<RequestCallback> released;  // with the end: on_update itself
+    std::unique_ptr<Recipient> released;  // with the end: the recipient itself
   };
   std::vector<Item> items;
   std::vector<GeneratedToken> tokens;
@@ -31,7 +38,8 @@ struct DeliveryBatch {
 
 class RequestLedger {
  public:
-  void add(RequestId id, RequestCallback on_update, Time submitted, const AnswerMarks& marks);
+  // Where it throws, on_update stays with the caller.
+  void add(RequestId id, RequestCallback&& on_update, Time submitted, const AnswerMarks& marks);
   // Of the weights that the steps run with from now on.
   void set_weights_version(int64_t version) { weights_version_ = version; }
 
@@ -50,9 +58,13 @@ class RequestLedger {
   std::vector<RequestId> unfinished() const;
   bool empty() const { return live_.empty(); }
 
+  // Calls end(id, recipient, summary) for every request that has not ended, and forgets them all.  Of the summary only
+  // what the ledger knows is there.
+  void end_all(Time now, FunctionRef<void(RequestId, Recipient&, RequestSummary&)> end);
+
  private:
   struct Live {
-    std::unique_ptr<RequestCallback> on_update;  // null once it has ended
+    std::unique_ptr<Recipient> recipient;  // null once it has ended
     Time submitted{0};
     bool placed = false;  // admitted and not retired since
     bool started = false;

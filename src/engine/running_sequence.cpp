@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/caught_exception.h"
 #include "base/check.h"
 #include "engine/undrawable_row.h"
 
@@ -130,11 +131,15 @@ DraftSequence RunningSequence::draft_request(int drafts) const {
   return request;
 }
 
-void RunningSequence::fill_masks() {
+void RunningSequence::fill_masks() noexcept {
   const std::span<const int32_t> tokens(tokens_);
   const auto known = static_cast<size_t>(known_);
-  mask_failure_ = sampling_.fill_masks(tokens.subspan(static_cast<size_t>(prompt_tokens_), known - prompt_tokens_),
-                                       tokens.subspan(known));
+  try {
+    mask_failure_ = sampling_.fill_masks(tokens.subspan(static_cast<size_t>(prompt_tokens_), known - prompt_tokens_),
+                                         tokens.subspan(known));
+  } catch (...) {
+    mask_failure_ = caught_exception("the masks of a step");
+  }
 }
 
 void RunningSequence::add_sampling(std::vector<SamplingRow>& rows) {

@@ -39,6 +39,13 @@ class RunningSequence {
   const SequenceProgress& progress() const { return progress_; }
   int state_slot() const { return state_slot_; }
   bool ended() const { return ended_; }
+  // Something broke that it cannot go on without: it has ended, which the next outcome with its rows tells.
+  void fail(Status why) noexcept {
+    ended_ = true;
+    failure_ = std::move(why);
+  }
+  bool failed() const { return !failure_.ok(); }
+  const Status& failure() const { return failure_; }
   // Drafts that may still be wanted: a round decides one token more than it has drafts.
   int most_drafts() const;
 
@@ -66,7 +73,7 @@ class RunningSequence {
 
   // Whether the step's rows need masks: fill_masks() then, before add_sampling(), beside the forward pass or not.
   bool masked() const { return samples() && sampling_.masked(); }
-  void fill_masks();
+  void fill_masks() noexcept;  // what goes wrong is the sequence's failure in take()
   // Appends the sampling of the step's logits rows, first to last; valid until take().
   void add_sampling(std::vector<SamplingRow>& rows);
   // Takes the choices for the step's rows as far as they are right, commits the step and appends the decided tokens.
@@ -109,6 +116,7 @@ class RunningSequence {
   int64_t known_;        // without drafts
   int64_t most_tokens_;  // prompt and answer
   bool ended_ = false;
+  Status failure_;  // of fail()
   std::vector<GeneratedToken> prompt_logprobs_;
   std::optional<ChoiceRecord> choices_;  // where asked for
 

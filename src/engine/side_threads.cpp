@@ -9,10 +9,20 @@ namespace deepinfer {
 
 SideThreads::SideThreads(int threads) {
   DI_CHECK(threads >= 1, "side threads are at least one");
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  threads_.reserve(static_cast<size_t>(threads));
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (...) {
+    join();
+    throw;
+  }
 }
 
 SideThreads::~SideThreads() {
+  join();
+}
+
+void SideThreads::join() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;

@@ -27,6 +27,7 @@ class SideThreads {
 
  private:
   void run();
+  void join();
   // Begins and ends pieces as long as there are any; `lock` is held before and after.
   void take_pieces(std::unique_lock<std::mutex>& lock);
 

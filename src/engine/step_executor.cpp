@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/caught_exception.h"
 #include "base/check.h"
 #include "base/topology.h"
 
@@ -16,7 +17,24 @@ int mask_threads() {
   return std::clamp(read_topology().usable_threads() / 4, 1, 4);
 }
 
+// A line of the outcome for a request's rows; what broke it, if something did.
+size_t report(const RunningSequence& sequence, StepOutcome& outcome) {
+  SequenceResult& result = outcome.result.sequences.emplace_back();
+  StepOutcome::Detail& detail = outcome.details.emplace_back();
+  result.request = sequence.id();
+  if (sequence.failed()) {
+    result.ended = EndReason::kError;
+    detail.failure = copy_without_fail(sequence.failure());
+  }
+  return outcome.details.size() - 1;
+}
+
 }  // namespace
+
+void StepOutcome::reserve(int64_t sequences) {
+  result.sequences.reserve(static_cast<size_t>(sequences));
+  details.reserve(static_cast<size_t>(sequences));
+}
 
 void StepOutcome::clear() {
   result.clear();
@@ -62,21 +80,55 @@ void StepExecutor::run(const StepPlan& plan, StepOutcome& outcome) {
   outcome.result.plan = plan.number;
   save(plan, plan.saves_before);
   admit(plan);
-  draft(plan);
-  build(plan, outcome);
-  if (!step_.empty()) choose(outcome);
+  members_.clear();
+  try {
+    run_rows(plan, outcome);
+  } catch (...) {
+    fail_rows(plan, caught_exception("a step"), outcome);
+  }
   save(plan, plan.saves_after);
   retire(plan);
   outcome.result.duration = std::chrono::steady_clock::now() - start;
 }
 
+void StepExecutor::run_rows(const StepPlan& plan, StepOutcome& outcome) {
+  draft(plan);
+  build(plan, outcome);
+  if (!step_.empty()) choose(outcome);
+}
+
+void StepExecutor::fail_rows(const StepPlan& plan, const Status& why, StepOutcome& outcome) {
+  // Some may have made their choices and even ended by them: those are dropped, like all that the step did.
+  for (RunningSequence* member : members_) member->fail(copy_without_fail(why));
+  outcome.clear();
+  outcome.result.plan = plan.number;
+  const auto fail = [&](RequestId id) {
+    RunningSequence& s = sequence(id);
+    if (!s.ended()) s.fail(copy_without_fail(why));
+    report(s, outcome);
+  };
+  for (const PrefillChunk& chunk : plan.prefills) fail(chunk.request);
+  for (const DecodeRows& rows : plan.decodes) fail(rows.request);
+}
+
+// Of what has failed nothing is published (StepScheduler::publish).
 void StepExecutor::save(const StepPlan& plan, const std::vector<SnapshotCopy>& copies) {
   for (const SnapshotCopy& copy : copies) {
-    memory_.save(sequence(copy.request).state_slot(), copy.position, copy.kind, plan.blocks(copy.blocks));
+    const RunningSequence& s = sequence(copy.request);
+    if (!s.failed()) memory_.save(s.state_slot(), copy.position, copy.kind, plan.blocks(copy.blocks));
   }
 }
 
 void StepExecutor::admit(const StepPlan& plan) {
+  const auto contained = [this](RequestId id, auto work) {
+    RunningSequence& s = sequence(id);
+    if (s.failed()) return;
+    try {
+      work(s);
+    } catch (...) {
+      s.fail(caught_exception("a block table"));
+    }
+  };
   for (const Admission& admission : plan.admissions) {
     WrittenRows written;
     if (admission.restores) {
@@ -86,9 +138,11 @@ void StepExecutor::admit(const StepPlan& plan) {
       const bool full = admission.restored.kind == SnapshotKind::kFull;
       written = {admission.position, admission.position, full ? admission.restored.exact_from : admission.position};
     }
-    sequence(admission.request).admit(admission, plan.blocks(admission.blocks), written, model_, memory_);
+    contained(admission.request,
+              [&](RunningSequence& s) { s.admit(admission, plan.blocks(admission.blocks), written, model_, memory_); });
   }
-  for (const BlockGrowth& growth : plan.growths) sequence(growth.request).grow(plan.blocks(growth.blocks), memory_);
+  for (const BlockGrowth& growth : plan.growths)
+    contained(growth.request, [&](RunningSequence& s) { s.grow(plan.blocks(growth.blocks), memory_); });
 }
 
 void StepExecutor::draft(const StepPlan& plan) {
@@ -102,8 +156,8 @@ void StepExecutor::draft(const StepPlan& plan) {
   int64_t other_rows = plan.prefill_rows;
   for (size_t i = 0; i < plan.decodes.size(); ++i) {
     RunningSequence& s = sequence(plan.decodes[i].request);
-    const int drafts = std::min(plan.decodes[i].drafts, s.most_drafts());
     if (s.ended()) continue;
+    const int drafts = std::min(plan.decodes[i].drafts, s.most_drafts());
     if (s.tests_drafts()) {
       // Its drafts are a part of its answer: whether they are drawn is no question of speed.
       other_rows += 1 + drafts;
@@ -164,12 +218,19 @@ DraftResult StepExecutor::draw_drafts() {
 
 // What a sequence would draft next must not depend on whether it was preempted: who leaves takes a proposal along.
 void StepExecutor::retire(const StepPlan& plan) {
-  draft_requests_.clear();
-  proposing_.clear();
-  for (const RequestId id : plan.retirements) {
-    if (RunningSequence& s = sequence(id); s.wants_proposal()) proposing_.push_back(&s);
+  try {
+    draft_requests_.clear();
+    proposing_.clear();
+    for (const RequestId id : plan.retirements) {
+      if (RunningSequence& s = sequence(id); s.wants_proposal()) proposing_.push_back(&s);
+    }
+    draw_drafts();
+  } catch (...) {
+    const Status why = caught_exception("the drafts of a preempted request");
+    for (const RequestId id : plan.retirements) {
+      if (RunningSequence& s = sequence(id); s.wants_proposal()) s.fail(copy_without_fail(why));
+    }
   }
-  draw_drafts();
   for (const RequestId id : plan.retirements) sequence(id).retire();
 }
 
@@ -177,13 +238,6 @@ void StepExecutor::build(const StepPlan& plan, StepOutcome& outcome) {
   step_.clear();
   members_.clear();
   reported_.clear();
-  const auto report = [&](RequestId id) {
-    SequenceResult result;
-    result.request = id;
-    outcome.result.sequences.push_back(result);
-    outcome.details.emplace_back();
-    return outcome.result.sequences.size() - 1;
-  };
   const auto join = [&](RunningSequence& s, const StepSequence& rows, size_t place) {
     step_.push_back(rows);
     members_.push_back(&s);
@@ -191,12 +245,12 @@ void StepExecutor::build(const StepPlan& plan, StepOutcome& outcome) {
   };
   for (const PrefillChunk& chunk : plan.prefills) {
     RunningSequence& s = sequence(chunk.request);
-    const size_t place = report(chunk.request);
-    join(s, s.prefill(chunk), place);
+    const size_t place = report(s, outcome);
+    if (!s.failed()) join(s, s.prefill(chunk), place);
   }
   for (size_t i = 0; i < plan.decodes.size(); ++i) {
     RunningSequence& s = sequence(plan.decodes[i].request);
-    const size_t place = report(plan.decodes[i].request);
+    const size_t place = report(s, outcome);
     if (s.ended()) continue;
     const Proposal& proposal = proposals_[i];
     const auto drafts = std::span<const int32_t>(proposed_).subspan(static_cast<size_t>(proposal.first),
@@ -214,9 +268,11 @@ MatrixView<float> StepExecutor::forward() {
   }
   if (masked_.empty()) return model_.forward(step_);
   mask_threads_.start(masked_.size(), [this](size_t i) { masked_[i]->fill_masks(); });
-  const MatrixView<float> logits = model_.forward(step_);
-  mask_threads_.wait();
-  return logits;
+  struct Joined {
+    SideThreads& threads;
+    ~Joined() { threads.wait(); }
+  } const joined{mask_threads_};
+  return model_.forward(step_);
 }
 
 StepShape StepExecutor::shape() const {
@@ -251,30 +307,45 @@ void StepExecutor::choose(StepOutcome& outcome) {
   if (logits.rows > 0) ops_.sample({logits, rows_, choices_, top});
 
   int64_t row = 0;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    SequenceResult& result = outcome.result.sequences[reported_[i]];
-    StepOutcome::Detail& detail = outcome.details[reported_[i]];
-    result.first_token = static_cast<int64_t>(outcome.tokens.size());
-    const auto choices =
-        std::span<const SampledRow>(choices_).subspan(static_cast<size_t>(row), static_cast<size_t>(row_counts_[i]));
-    const MatrixView<const TokenLogprob> own(most_logprobs == 0 ? nullptr : top.row(row),
-                                             most_logprobs == 0 ? 0 : row_counts_[i], most_logprobs);
-    const RunningSequence::Decided decided =
-        members_[i]->take(choices, logits.rows_from(row, row_counts_[i]), own, outcome.tokens);
-    row += row_counts_[i];
-    result.tokens = decided.tokens;
-    detail.accepted = decided.right;
-    if (decided.judged > 0) planner_.observe(result.request, decided.judged, decided.right);
-    detail.failure = decided.failure;
-    result.ended = decided.ended;
-    if (decided.tokens > 0) {
-      detail.prompt_logprobs = members_[i]->take_prompt_logprobs();
-      detail.choices = members_[i]->take_choices();
+  for (size_t i = 0; i < members_.size(); row += row_counts_[i++]) {
+    const size_t tokens = outcome.tokens.size();
+    try {
+      take(i, row, logits, outcome);
+    } catch (...) {
+      members_[i]->fail(caught_exception("a choice"));
+      outcome.tokens.resize(tokens);
+      SequenceResult& result = outcome.result.sequences[reported_[i]];
+      result.tokens = 0;
+      result.ended = EndReason::kError;
+      outcome.details[reported_[i]].failure = copy_without_fail(members_[i]->failure());
     }
-    result.exact_from = members_[i]->progress().written().exact_from;
-    result.draft_context_from = members_[i]->progress().draft_context_from();
   }
   for (const GeneratedToken& token : outcome.tokens) outcome.result.tokens.push_back(token.token);
+}
+
+void StepExecutor::take(size_t member, int64_t row, MatrixView<const float> logits, StepOutcome& outcome) {
+  RunningSequence& s = *members_[member];
+  SequenceResult& result = outcome.result.sequences[reported_[member]];
+  StepOutcome::Detail& detail = outcome.details[reported_[member]];
+  const int64_t rows = row_counts_[member];
+  result.first_token = static_cast<int64_t>(outcome.tokens.size());
+  const auto choices =
+      std::span<const SampledRow>(choices_).subspan(static_cast<size_t>(row), static_cast<size_t>(rows));
+  const auto logprobs = static_cast<int64_t>(choices_.empty() ? 0 : top_.size() / choices_.size());
+  const MatrixView<const TokenLogprob> top(logprobs == 0 ? nullptr : top_.data() + row * logprobs,
+                                           logprobs == 0 ? 0 : rows, logprobs);
+  RunningSequence::Decided decided = s.take(choices, logits.rows_from(row, rows), top, outcome.tokens);
+  if (decided.judged > 0) planner_.observe(result.request, decided.judged, decided.right);
+  if (decided.tokens > 0) {
+    detail.prompt_logprobs = s.take_prompt_logprobs();
+    detail.choices = s.take_choices();
+  }
+  result.tokens = decided.tokens;
+  result.ended = decided.ended;
+  result.exact_from = s.progress().written().exact_from;
+  result.draft_context_from = s.progress().draft_context_from();
+  detail.accepted = decided.right;
+  detail.failure = std::move(decided.failure);
 }
 
 }  // namespace deepinfer

@@ -1,6 +1,9 @@
 // StepExecutor: runs the plans of the scheduler on one device.  It knows every token as soon as it is decided, so a
 // plan made before the last step ended is cut down here to what is really there: rows of ended sequences are dropped,
 // drafts never reach past max_tokens.  One thread; owned by the engine.
+//
+// An exception while a step runs (memory, above all) ends the sequences whose rows it ran with EndReason::kError; one
+// while a sequence is admitted, grows or leaves, that sequence.  Others go on.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +46,8 @@ struct StepOutcome {
   std::vector<Detail> details;
   StepShape shape;
 
+  // For a step of so many sequences: then the outcome of one that failed needs no memory.
+  void reserve(int64_t sequences);
   void clear();
 };
 
@@ -57,10 +62,15 @@ class StepExecutor {
   void remove(RequestId id);
   int64_t sequences() const { return static_cast<int64_t>(sequences_.size()); }
 
+  // Does not throw where the outcome has room for the plan's sequences.
   void run(const StepPlan& plan, StepOutcome& outcome);
 
  private:
   RunningSequence& sequence(RequestId id);
+  // Draws drafts, runs the rows and makes choices.
+  void run_rows(const StepPlan& plan, StepOutcome& outcome);
+  // In place of that: all its sequences have failed.
+  void fail_rows(const StepPlan& plan, const Status& why, StepOutcome& outcome);
   void save(const StepPlan& plan, const std::vector<SnapshotCopy>& copies);
   void admit(const StepPlan& plan);
   void draft(const StepPlan& plan);
@@ -73,6 +83,8 @@ class StepExecutor {
   // Runs the forward pass; masks are made beside it.
   MatrixView<float> forward();
   void choose(StepOutcome& outcome);
+  // The choices for one of step_, whose logits rows begin at `row`.
+  void take(size_t member, int64_t row, MatrixView<const float> logits, StepOutcome& outcome);
   StepShape shape() const;
 
   Model& model_;

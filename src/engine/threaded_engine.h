@@ -1,13 +1,16 @@
 // ThreadedEngine: the Engine of this library: planner, executor and output thread around a Scheduler and a
 // StepExecutor.  With few sequences the executor's thread takes over the planner's work between two steps. Sources:
-// what callers and the three threads do (engine.cpp), and how the engine rests (engine_lifecycle.cpp).
+// what callers, planner and executor do (engine.cpp), the output thread (engine_delivery.cpp), and how the engine rests
+// (engine_lifecycle.cpp).
+//
+// Whatever planner or executor throw outside of a step makes the engine fail: both leave, and the output thread, which
+// needs no memory for that, ends every request that was accepted.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -47,47 +50,12 @@ struct StepSlot {
 
 class ThreadedEngine final : public Engine {
  public:
-  explicit ThreadedEngine(EngineSetup setup)
-      : setup_(std::move(setup)),
-        executor_(*setup_.model, *setup_.ops, *setup_.memory,
-                  DraftPlanner(setup_.options.draft_schedule, setup_.step_cost), setup_.options.max_sequences),
-        start_(std::chrono::steady_clock::now()),
-        lifecycle_([this] { look_for_change(); }) {
-    for (StepSlot& slot : slots_) free_slots_.push_back(&slot);
-    if (setup_.tier_store) start_tier(std::move(setup_.tier_store));
-    output_thread_ = std::thread([this] { deliver(); });
-    executor_thread_ = std::thread([this] { execute(); });
-    planner_thread_ = std::thread([this] { plan(); });
-  }
+  explicit ThreadedEngine(EngineSetup setup);
+  ~ThreadedEngine() override { stop(); }
 
-  ~ThreadedEngine() override {
-    begin_close();
-    planner_thread_.join();  // when nothing is alive any more
-    plans_.close();
-    executor_thread_.join();  // which planned too
-    close_tier();             // writes what is on its way
-    deliveries_.close();
-    output_thread_.join();
-  }
-
-  void begin_close() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
-    lifecycle_.close();
-    work_.notify_one();
-  }
-
+  void begin_close() override;
   Result<RequestId> submit(EngineRequest request, RequestCallback on_update) override;
-
-  void cancel(RequestId id) override {
-    {
-      const std::lock_guard lock(mutex_);
-      inbox_.cancellations.push_back(id);
-    }
-    work_.notify_one();
-  }
+  void cancel(RequestId id) override;
 
   bool drain() override {
     std::unique_lock lock(mutex_);
@@ -112,13 +80,14 @@ class ThreadedEngine final : public Engine {
 
  private:
   struct Inbox {
-    std::deque<Submission> submissions;
+    std::vector<Submission> submissions;
     std::vector<RequestId> cancellations;
     std::vector<StepSlot*> outcomes;
     bool tier_answers = false;  // the tier has some
     bool change = false;        // look at the lifecycle
     bool only_outcomes() const { return submissions.empty() && cancellations.empty() && !tier_answers && !change; }
     bool empty() const { return only_outcomes() && outcomes.empty(); }
+    void clear();
   };
 
   Time now() const { return std::chrono::steady_clock::now() - start_; }
@@ -126,17 +95,24 @@ class ThreadedEngine final : public Engine {
   // Made when the first request needs it.
   Result<GrammarCompiler*> grammar_compiler();
 
+  void stop();
+
   // One thread each.
   void plan();
   void execute();
   void deliver();
 
-  // Of the planner: one call at a time, under planning_mutex_.
-  void plan_once(Inbox& inbox, bool closing);
+  // Nothing can go on: called in a catch block of planner or executor, which leave then.
+  void break_down(std::string_view doing) noexcept;
+  bool failed() const;
+
+  // Of the planner: one call at a time, under planning_mutex_, with what was taken_ from the inbox.
+  void plan_once(bool closing);
+  void run_step(StepSlot& slot);
   // By the executor: plans on when outcomes are all that there is to take and few sequences run; else false.
   bool plan_between_steps();
   Time wake_up_time() const;  // when there is something to do although nothing happens
-  void take(Inbox& inbox, DeliveryBatch& batch);
+  void take(DeliveryBatch& batch);
   // A new request: waits for its grammar, or is scheduled.
   void start(Submission submission, DeliveryBatch& batch);
   void start_tier(std::unique_ptr<KvStore> store);
@@ -149,6 +125,21 @@ class ThreadedEngine final : public Engine {
   void forget_ended();
   void tell_ends(const DeliveryBatch& batch);
   bool start_step();
+  template <typename Tell>
+  void observe(Tell tell) noexcept {
+    for (const auto& observer : setup_.options.observers) {
+      try {
+        tell(*observer);
+      } catch (...) {
+      }
+    }
+  }
+
+  // engine_delivery.cpp; the output thread.
+  void hand_out(DeliveryBatch& batch);
+  void call(RequestId id, Recipient& recipient, const RequestUpdate& update);
+  void end_failed(RequestId id, Recipient& recipient, RequestSummary& summary);
+  void end_all_failed();
 
   // engine_lifecycle.cpp; the planner, but for the first two.
   Status callable(std::string_view call) const;
@@ -171,6 +162,7 @@ class ThreadedEngine final : public Engine {
   std::condition_variable work_, delivered_;
   Inbox inbox_;
   bool closing_ = false;
+  Status failure_;           // what made the engine fail
   int64_t undelivered_ = 0;  // accepted requests whose last update was not delivered
   EngineStats stats_;
 
@@ -179,6 +171,8 @@ class ThreadedEngine final : public Engine {
 
   // What follows, and the scheduler, belongs to who plans.
   std::mutex planning_mutex_;
+  Inbox taken_;
+  DeliveryBatch outgoing_;  // on its way to the output thread, which takes what is left here when the engine fails
   RequestLedger ledger_;
   std::vector<Submission> held_;       // wait until the engine runs again
   std::vector<Submission> compiling_;  // wait for their grammars

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace deepinfer {
@@ -54,9 +55,7 @@ bool TieredPrefixes::ask(const Request& request, Time now) {
   question.most = std::min(last, question.logits_from);
   question.longer_than = scheduler_.cached_prefix(request);
   if (question.most / geometry_.tokens_per_block <= question.longer_than / geometry_.tokens_per_block) return false;
-  question.tokens = request.prompt;
-  ask(std::move(question), now, request.deadline);
-  return true;
+  return ask(std::move(question), request.prompt, now, request.deadline);
 }
 
 bool TieredPrefixes::bring_back(const LostPrefix& lost, Time now) {
@@ -70,23 +69,35 @@ bool TieredPrefixes::bring_back(const LostPrefix& lost, Time now) {
   question.logits_from = lost.logits_from;
   question.most = std::min(static_cast<int64_t>(lost.tokens.size()) - 1, lost.logits_from);
   question.longer_than = lost.cached;
-  question.tokens.assign(lost.tokens.begin(), lost.tokens.end());
-  ask(std::move(question), now, lost.deadline);
-  return true;
+  return ask(std::move(question), lost.tokens, now, lost.deadline);
 }
 
-void TieredPrefixes::ask(PrefixQuestion question, Time now, Time deadline) {
-  waiting_[question.ticket] = {now, std::min(now + options_.patience, deadline), question.longer_than};
-  tier_->ask(std::move(question));
+bool TieredPrefixes::ask(PrefixQuestion question, std::span<const int32_t> tokens, Time now, Time deadline) {
+  const RequestId id = question.ticket;
+  try {
+    taken_.reserve(unanswered_ + 1);
+    {
+      const std::lock_guard lock(mutex_);
+      answers_.reserve(unanswered_ + 1);
+    }
+    waiting_[id] = {now, std::min(now + options_.patience, deadline), question.longer_than};
+    question.tokens.assign(tokens.begin(), tokens.end());
+    tier_->ask(std::move(question));
+    ++unanswered_;
+    return true;
+  } catch (const std::bad_alloc&) {
+    waiting_.erase(id);
+    return false;
+  }
 }
 
 void TieredPrefixes::take_ready(Time now, std::vector<Ready>& out) {
-  std::vector<PrefixAnswer> answers;
   {
     const std::lock_guard lock(mutex_);
-    answers.swap(answers_);
+    taken_.swap(answers_);
   }
-  for (const PrefixAnswer& answer : answers) {
+  for (const PrefixAnswer& answer : taken_) {
+    --unanswered_;
     overdue_.erase(answer.ticket);
     const auto wait = waiting_.find(answer.ticket);
     if (wait == waiting_.end()) continue;  // nobody waits for it any more
@@ -96,6 +107,7 @@ void TieredPrefixes::take_ready(Time now, std::vector<Ready>& out) {
     out.push_back({answer.ticket, cached, adopted ? answer.info.position : cached});
     waiting_.erase(wait);
   }
+  taken_.clear();
   for (auto wait = waiting_.begin(); wait != waiting_.end();) {
     if (now < wait->second.until) {
       ++wait;
@@ -142,9 +154,17 @@ bool TieredPrefixes::adopt(const PrefixAnswer& answer) {
   return true;
 }
 
-// Copied here and now: at this moment nothing writes to the blocks, and a slow disk holds none of them.
 void TieredPrefixes::published(uint64_t salt, std::span<const int32_t> tokens, std::span<const BlockId> blocks,
                                const SnapshotInfo& info, std::span<const BlockId> snapshot_blocks) {
+  try {
+    keep(salt, tokens, blocks, info, snapshot_blocks);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+// Copied here and now: at this moment nothing writes to the blocks, and a slow disk holds none of them.
+void TieredPrefixes::keep(uint64_t salt, std::span<const int32_t> tokens, std::span<const BlockId> blocks,
+                          const SnapshotInfo& info, std::span<const BlockId> snapshot_blocks) {
   if (const int64_t evictions = tier_->evictions(); evictions != evictions_ || kept_.size() > kMostKeptKeys) {
     evictions_ = evictions;
     kept_.clear();
@@ -162,8 +182,6 @@ void TieredPrefixes::published(uint64_t salt, std::span<const int32_t> tokens, s
   const int64_t bytes =
       static_cast<int64_t>(keys.size()) * geometry_.block_payload() + geometry_.snapshot_payload(info.kind);
   if (!tier_->has_room(bytes)) return;
-  kept_.insert(keys.begin(), keys.end());
-
   copy.salt = salt;
   copy.tokens.assign(tokens.begin(), tokens.end());
   copy.info = info;
@@ -181,6 +199,7 @@ void TieredPrefixes::published(uint64_t salt, std::span<const int32_t> tokens, s
     payload += block_bytes;
   }
   tier_->keep(std::move(copy));
+  kept_.insert(keys.begin(), keys.end());
 }
 
 }  // namespace deepinfer

@@ -1,7 +1,7 @@
 // TieredPrefixes: between the scheduler's block pool and the tier below it.  Copies what is published down, and brings
 // back what a new request can start from before the scheduler sees the request, and what a preempted one has lost where
-// that is sooner read than computed.  Owned by the engine; planner thread
-// only, but for the tier's answers.
+// that is sooner read than computed.  Owned by the engine; planner thread only, but for the tier's answers.  Where
+// there is no memory for a question or a copy it is left out.
 #pragma once
 
 #include <chrono>
@@ -65,7 +65,9 @@ class TieredPrefixes final : public CacheTier {
   struct HashOf {
     size_t operator()(const ChainKey& key) const { return key.low; }
   };
-  void ask(PrefixQuestion question, Time now, Time deadline);
+  bool ask(PrefixQuestion question, std::span<const int32_t> tokens, Time now, Time deadline);
+  void keep(uint64_t salt, std::span<const int32_t> tokens, std::span<const BlockId> blocks, const SnapshotInfo& info,
+            std::span<const BlockId> snapshot_blocks);
   bool adopt(const PrefixAnswer& answer);
 
   Scheduler& scheduler_;
@@ -78,11 +80,13 @@ class TieredPrefixes final : public CacheTier {
   std::unordered_set<RequestId> overdue_;  // questions given up and not yet answered: a store that hangs is not asked
   std::unordered_set<ChainKey, HashOf> kept_;  // blocks that went down or came up since the store last evicted
   int64_t evictions_ = 0;
+  size_t unanswered_ = 0;            // questions whose answer was not taken, whoever still waits for it
+  std::vector<PrefixAnswer> taken_;  // being looked at; as much room as answers_
   SwapCost cost_;
 
   std::mutex mutex_;
-  std::vector<PrefixAnswer> answers_;
-  std::unique_ptr<PrefixTier> tier_;  // its thread ends before what it writes to
+  std::vector<PrefixAnswer> answers_;  // has room for those of all questions
+  std::unique_ptr<PrefixTier> tier_;   // its thread ends before what it writes to
 };
 
 }  // namespace deepinfer

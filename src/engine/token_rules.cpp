@@ -64,6 +64,8 @@ bool TokenRules::plain_row(int64_t index, std::span<const int32_t> before) const
 }
 
 const uint32_t* TokenRules::mask(int64_t row) const {
+  // Where fill() ran out of memory the row's choice is not taken, but it is made.
+  if (static_cast<size_t>(row) >= plain_.size()) return nullptr;
   return plain_[static_cast<size_t>(row)] != 0 ? nullptr : masks_.data() + row * words_;
 }
 

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/caught_exception.h"
 #include "grammar/compiled_grammar_state.h"
 #include "grammar/spec_key.h"
 #include "grammar/work_budget.h"
@@ -63,8 +64,15 @@ struct GrammarTicket::Job {
   void finish(Result<SharedGrammar> outcome) {
     std::lock_guard lock(mutex);
     finished = true;
-    error = outcome.status();
-    if (outcome.ok()) grammar = std::move(outcome).value();
+    if (outcome.ok()) {
+      grammar = std::move(outcome).value();
+    } else {
+      try {
+        error = outcome.status();
+      } catch (const std::bad_alloc&) {
+        error = Status(StatusCode::kResourceExhausted, "out of memory");  // so short that it needs none
+      }
+    }
     done.notify_all();
   }
   // One more ticket, unless the job has been given up.
@@ -132,6 +140,8 @@ struct GrammarCompiler::State {
   void work();
   std::shared_ptr<const CallOpening> opening(const std::string& text);
   Result<SharedGrammar> build(const GrammarTicket::Job& job);
+  Result<SharedGrammar> contained(
+      const GrammarTicket::Job& job);  // build(), also where there is no memory for an error
   void remember(const std::string& key, SharedGrammar grammar);
 
   const GrammarCompilerOptions options;
@@ -223,11 +233,25 @@ Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& jo
   }
 }
 
+Result<SharedGrammar> GrammarCompiler::State::contained(const GrammarTicket::Job& job) {
+  try {
+    return build(job);
+  } catch (...) {
+    return caught_exception("grammar");
+  }
+}
+
 void GrammarCompiler::State::remember(const std::string& key, SharedGrammar grammar) {
   const int64_t bytes = grammar->bytes() + static_cast<int64_t>(2 * key.size() + 512);
   if (bytes > options.cache_bytes || cached.count(key) > 0) return;
-  cache.push_front({key, std::move(grammar), bytes});
-  cached[key] = cache.begin();
+  try {
+    std::list<Cached> entry;
+    entry.push_back({key, std::move(grammar), bytes});
+    cached.emplace(key, entry.begin());
+    cache.splice(cache.begin(), entry);
+  } catch (const std::bad_alloc&) {
+    return;  // the next request compiles it again
+  }
   stats.bytes += bytes;
   while (stats.bytes > options.cache_bytes) {
     stats.bytes -= cache.back().bytes;
@@ -247,7 +271,7 @@ void GrammarCompiler::State::work() {
       job = std::move(waiting.front());
       waiting.pop_front();
     }
-    Result<SharedGrammar> outcome = build(*job);
+    Result<SharedGrammar> outcome = contained(*job);
     {
       std::lock_guard lock(mutex);
       const auto place = running.find(job->key);
@@ -265,8 +289,11 @@ Result<std::unique_ptr<GrammarCompiler>> GrammarCompiler::create(GrammarVocabula
     return invalid_argument(fmt::format("grammar: threads is {}, at least 1 is needed", options.threads));
   try {
     auto state = std::make_unique<State>(std::move(vocabulary), options);
-    for (int i = 0; i < options.threads; ++i) state->threads.emplace_back([raw = state.get()] { raw->work(); });
-    return std::unique_ptr<GrammarCompiler>(new GrammarCompiler(std::move(state)));
+    State& s = *state;
+    std::unique_ptr<GrammarCompiler> compiler(new GrammarCompiler(std::move(state)));  // ends its threads
+    s.threads.reserve(static_cast<size_t>(options.threads));
+    for (int i = 0; i < options.threads; ++i) s.threads.emplace_back([&s] { s.work(); });
+    return compiler;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "grammar: not enough memory for the vocabulary");
   }
@@ -279,7 +306,7 @@ GrammarCompiler::~GrammarCompiler() {
   {
     std::lock_guard lock(state_->mutex);
     state_->closing = true;
-    unfinished = state_->running;
+    unfinished.swap(state_->running);
     for (auto& [key, job] : unfinished) job->cancelled = true;
   }
   state_->more.notify_all();
@@ -319,8 +346,13 @@ GrammarTicket GrammarCompiler::compile(const GrammarSpec& spec) {
   job->spec = spec;
   job->deadline = Clock::now() + state_->options.limits.time;
   job->tickets = 1;
-  state_->running[job->key] = job;
   state_->waiting.push_back(job);
+  try {
+    state_->running[job->key] = job;
+  } catch (...) {
+    state_->waiting.pop_back();
+    throw;
+  }
   state_->more.notify_one();
   return GrammarTicket(std::move(job));
 }

@@ -105,12 +105,20 @@ Status StepScheduler::submit(Request request) {
   sequence.tokens = std::move(request.prompt);
   sequence.request = std::move(request);
   sequence.request.prompt.clear();
-  sequence.order = submissions_++;
+  sequence.order = submissions_;
   sequence.prompt_tokens = prompt;
   sequence.most_tokens = prompt + std::min(sequence.request.max_tokens, most_sequence_tokens_ - prompt);
   sequences_.emplace(sequence.request.id, std::move(owned));
-  if (sequence.request.deadline != kNever) deadlines_.emplace(sequence.request.deadline, sequence.request.id);
-  queue(sequence);
+  const Time deadline = sequence.request.deadline;
+  try {
+    if (deadline != kNever) deadlines_.emplace(deadline, sequence.request.id);
+    queue(sequence);
+  } catch (...) {
+    deadlines_.erase({deadline, sequence.request.id});
+    forget(sequence);
+    throw;
+  }
+  ++submissions_;
   return {};
 }
 

@@ -85,6 +85,8 @@ class Scheduler {
   // Accepts a request or says why not: empty prompt, a prompt that with one token of the answer is more than
   // max_context or than the pool can ever hold (both numbers named), a field out of its range.  An answer that would be
   // longer than fits ends with EndReason::kLength there (Admission::most_tokens); nothing is reserved for max_tokens.
+  // Where memory for it is not to be had (std::bad_alloc) nothing has happened.  Every other call that throws leaves a
+  // scheduler that may only be destroyed.
   virtual Status submit(Request request) = 0;
 
   // Ends a request with EndReason::kCancelled unless it has ended.  Tokens of plans in flight are dropped.

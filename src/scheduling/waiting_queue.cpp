@@ -6,7 +6,14 @@ namespace deepinfer {
 
 void WaitingQueue::add(Sequence& sequence) {
   DI_CHECK(std::holds_alternative<Waiting>(sequence.state), "a queued sequence waits");
-  DI_CHECK(by_rank_.insert(&sequence).second && by_turn_.insert(&sequence).second, "a sequence is queued once");
+  bool is_new = by_rank_.insert(&sequence).second;
+  try {
+    is_new = by_turn_.insert(&sequence).second && is_new;
+  } catch (...) {
+    by_rank_.erase(&sequence);
+    throw;
+  }
+  DI_CHECK(is_new, "a sequence is queued once");
 }
 
 void WaitingQueue::remove(Sequence& sequence) {

@@ -8,12 +8,13 @@
 namespace {
 
 std::atomic<int64_t> allocations{0};
-std::atomic<int64_t> failing{-1};  // number of the allocation that fails
+// Numbers of the allocations that fail: from the first to before the last.
+std::atomic<int64_t> failing_from{0}, failing_to{0};
 std::atomic<bool> failed{false};
 
 void* counted(std::size_t bytes, std::size_t alignment) {
   const int64_t number = allocations.fetch_add(1, std::memory_order_relaxed);
-  if (number == failing.load(std::memory_order_relaxed)) {
+  if (number < failing_to.load(std::memory_order_relaxed) && number >= failing_from.load(std::memory_order_relaxed)) {
     failed.store(true, std::memory_order_relaxed);
     throw std::bad_alloc();
   }
@@ -30,12 +31,14 @@ int64_t allocation_count() {
   return allocations.load();
 }
 
-FailedAllocation::FailedAllocation(int64_t nth) {
+FailedAllocation::FailedAllocation(int64_t nth, int64_t count) {
   failed.store(false);
-  failing.store(allocations.load() + nth);
+  const int64_t first = allocations.load() + nth;
+  failing_from.store(first);
+  failing_to.store(first + count);
 }
 FailedAllocation::~FailedAllocation() {
-  failing.store(-1);
+  failing_to.store(0);
 }
 bool FailedAllocation::happened() const {
   return failed.load();

@@ -9,10 +9,10 @@ namespace deepinfer {
 // Since the program's start, on all threads.
 int64_t allocation_count();
 
-// While it lives, the nth allocation from its making on (0: the next one), on whatever thread, throws std::bad_alloc.
+// While it lives, `count` allocations from the nth on (0: the next one), on whatever thread, throw std::bad_alloc.
 class FailedAllocation {
  public:
-  explicit FailedAllocation(int64_t nth);
+  explicit FailedAllocation(int64_t nth, int64_t count = 1);
   ~FailedAllocation();
   FailedAllocation(const FailedAllocation&) = delete;
   FailedAllocation& operator=(const FailedAllocation&) = delete;

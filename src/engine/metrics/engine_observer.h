@@ -1,5 +1,6 @@
 // EngineObserver: what an engine tells those who watch it: metrics, the statistics line, a trace.  Observers see
-// numbers that the engine has anyway; without observers nothing is computed for them.
+// numbers that the engine has anyway; without observers nothing is computed for them.  What an observer throws costs it
+// that call; accepted() that throws refuses the request.
 #pragma once
 
 #include <chrono>

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/caught_exception.h"
 #include "engine/request_log/log_line.h"
 
 namespace deepinfer {
@@ -49,6 +50,15 @@ void RequestLog::accepted(RequestId id, const EngineRequest& request, Time now) 
 }
 
 void RequestLog::updated(const RequestUpdate& update, Time now) {
+  try {
+    note(update, now);
+  } catch (...) {  // a log that lacks tokens is none
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = caught_exception(name_);
+  }
+}
+
+void RequestLog::note(const RequestUpdate& update, Time now) {
   LoggedAnswer ended;
   {
     const std::lock_guard lock(mutex_);

@@ -35,6 +35,7 @@ class RequestLog final : public EngineObserver {
 
  private:
   RequestLog(std::string name, int file) : name_(std::move(name)), file_(file) {}
+  void note(const RequestUpdate& update, Time now);
   void write(const std::string& line);
 
   std::string name_;

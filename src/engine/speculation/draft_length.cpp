@@ -50,7 +50,7 @@ bool DraftLength::pays() const {
 }
 
 int DraftLength::next(int most) {
-  DI_CHECK(most >= 0 && most <= kMost, "a draft block of up to 16 tokens");
+  DI_CHECK(most >= 0 && most <= kMost, "a draft block of up to 64 tokens");
   if (most == 0) return 0;
   most_ = std::max(most_, most);
   if (running_[static_cast<size_t>(most_)].samples < kFirstRounds) return most;

@@ -16,7 +16,7 @@ namespace deepinfer {
 
 class DraftLength {
  public:
-  static constexpr int kMost = 16;
+  static constexpr int kMost = 64;  // the longest draft block that a configuration may have
 
   DraftLength();  // allocates all that it needs
   // Drafts to draw in the next round: `most` (<= kMost) or none.

@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/out_of_memory.h"
-
 namespace deepinfer {
 namespace {
 
@@ -65,9 +63,11 @@ bool PrefixTier::has_room(int64_t bytes) {
 void PrefixTier::keep(PrefixCopy copy) {
   {
     const std::lock_guard lock(mutex_);
-    queued_bytes_ += static_cast<int64_t>(copy.payloads.size());
-    copy.number = ++kept_;
+    const auto bytes = static_cast<int64_t>(copy.payloads.size());
+    copy.number = kept_ + 1;
     copies_.push_back(std::move(copy));
+    queued_bytes_ += bytes;
+    ++kept_;
   }
   work_.notify_one();
 }
@@ -100,13 +100,14 @@ void PrefixTier::work() {
     if (!copies_.empty()) {
       PrefixCopy& copy = copies_.front();  // stays where it is when others come
       lock.unlock();
-      const Status status = or_out_of_memory([] { return "a prefix"; },
-                                             [&]() -> Status {
-                                               write(copy);
-                                               return {};
-                                             });
+      bool failed = false;
+      try {
+        write(copy);
+      } catch (...) {
+        failed = true;
+      }
       lock.lock();
-      if (!status.ok()) ++stats_.failures;
+      if (failed) ++stats_.failures;
       queued_bytes_ -= static_cast<int64_t>(copy.payloads.size());
       written_ = copy.number;
       copies_.pop_front();
@@ -126,12 +127,11 @@ void PrefixTier::answer_questions(std::unique_lock<std::mutex>& lock) {
     questions_.erase(next);
     lock.unlock();
     PrefixAnswer answered;
-    const Status status = or_out_of_memory([] { return "a prefix"; },
-                                           [&]() -> Status {
-                                             answered = answer(question);
-                                             return {};
-                                           });
-    if (!status.ok()) answered = {};
+    try {
+      answered = answer(question);
+    } catch (...) {
+      answered = {};
+    }
     answered.ticket = question.ticket;
     const KvStoreStats store = store_->stats();
     const bool found = answered.found;

@@ -60,7 +60,8 @@ struct PrefixTierStats {
 
 class PrefixTier {
  public:
-  // rule outlives the tier.  on_answer is called on the worker thread, once for each question.
+  // rule outlives the tier.  on_answer is called on the worker thread, once for each question; must not
+  // throw.
   PrefixTier(std::unique_ptr<KvStore> store, const PrefixGeometry& geometry, const SnapshotRule& rule,
              int64_t most_queued_bytes, std::function<void(PrefixAnswer)> on_answer);
   // Writes what is queued; questions that have not been answered are not any more.
@@ -72,6 +73,7 @@ class PrefixTier {
 
   // Whether a copy of so many bytes would be taken now; counts it as dropped if not.
   bool has_room(int64_t bytes);
+  // Where these throw (memory), nothing was kept or asked.
   void keep(PrefixCopy copy);
   void ask(PrefixQuestion question);
   // Evictions of the store so far: what was kept before the last one may be gone.
