@@ -1,5 +1,6 @@
-// StepScheduler: the Scheduler of this library.  Three sources: requests and their ends (scheduler.cpp), the next step
-// (planning.cpp), the outcome of a step (outcome.cpp); what must always hold is in integrity.cpp.
+// StepScheduler: the Scheduler of this library.  Sources: requests and their ends (scheduler.cpp), the next step
+// (planning.cpp) and who comes with it (admission.cpp), the outcome of a step (outcome.cpp); what must always hold is
+// in integrity.cpp.
 #pragma once
 
 #include <cstdint>
@@ -64,10 +65,6 @@ class StepScheduler final : public Scheduler {
   void preempt(Sequence& sequence);
   void plan_departures(StepPlan& plan, Flight& flight);
   void plan_departure(Sequence& sequence, StepPlan& plan, Flight& flight);
-  void plan_admissions(StepPlan& plan, Flight& flight, const StepRows& rows);
-  WaitingQueue::Answer try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight, const StepRows& rows);
-  bool ask_tier(Sequence& sequence, int64_t room, Time now);
-  void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
   void plan_prefills(StepPlan& plan, Flight& flight, StepRows& rows);
   int64_t plan_chunk(Sequence& sequence, int64_t most, int64_t& logit_rows, StepPlan& plan, Flight& flight);
   // Gives a plan that does something its number and sends it off; false for one that does nothing.
@@ -76,6 +73,11 @@ class StepScheduler final : public Scheduler {
   bool plan_save(Sequence& sequence, const SnapshotChoice& choice, StepPlan& plan, std::vector<SnapshotCopy>& copies,
                  Flight& flight);
 
+  // Admission (admission.cpp).
+  void plan_admissions(StepPlan& plan, Flight& flight, const StepRows& rows);
+  WaitingQueue::Answer try_to_admit(Sequence& sequence, StepPlan& plan, Flight& flight, const StepRows& rows);
+  bool ask_tier(Sequence& sequence, int64_t room, Time now);
+  void admit(Sequence& sequence, CacheCoordinator::Admitted admitted, StepPlan& plan, Flight& flight);
   // Blocks that an admission leaves free or idle: one for each running sequence to grow into; alone it may have all.
   int64_t admission_reserve() const { return running_.empty() ? 0 : running_.size() + low_water_; }
 
