@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/allocation_count.h"
 #include "base/bounded_file.h"
+#include "base/caught_exception.h"
 #include "tensor/temporary_folder.h"
 
 namespace deepinfer {
@@ -41,6 +45,31 @@ TEST(OutOfMemory, TheMessageItselfMayFindNone) {
   const Status status = or_out_of_memory(describe, []() -> Status { throw std::bad_alloc(); });
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(), "out of memory");
+}
+
+TEST(OutOfMemory, AnExceptionAtTheBottomOfAThread) {
+  const auto caught = [](auto fail) {
+    try {
+      fail();
+    } catch (...) {
+      return caught_exception("planning a step");
+    }
+    return Status();
+  };
+  const Status memory = caught([] { throw std::bad_alloc(); });
+  EXPECT_EQ(memory.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(memory.message(), "planning a step: not enough memory");
+  const Status thread = caught(
+      [] { throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "thread"); });
+  EXPECT_EQ(thread.code(), StatusCode::kResourceExhausted);
+  const Status other = caught([] { throw std::runtime_error("what it says"); });
+  EXPECT_EQ(other.code(), StatusCode::kInternal);
+  EXPECT_EQ(other.message(), "planning a step: what it says");
+  EXPECT_EQ(caught([] { throw 42; }).message(), "planning a step: an exception of an unknown type");
+  const FailedAllocation none(0, 1000);
+  EXPECT_EQ(caught([] { throw std::bad_alloc(); }).message(), "out of memory");
+  EXPECT_EQ(copy_without_fail(memory).message(), "out of memory");
+  EXPECT_EQ(copy_without_fail(memory).code(), StatusCode::kResourceExhausted);
 }
 
 TEST(OutOfMemory, ReadingAFileNamesItsSize) {

@@ -11,6 +11,7 @@
 
 #include "backends/cpu_backends.h"
 #include "bench/null_model.h"
+#include "engine/delegating_model.h"
 #include "engine/engine_run.h"
 #include "engine/generator_suite.h"
 #include "models/open_model.h"
@@ -21,36 +22,25 @@ namespace {
 
 constexpr int32_t kVocabulary = 512;
 
-// Another model that calls a function before each of its calls.
-class WatchedModel final : public Model {
+// Another model, and a function that is called before each of its calls.
+class WatchedModel final : public DelegatingModel {
  public:
   enum class Call { kForward, kDraft };
   using Before = std::function<void(Call)>;
 
-  WatchedModel(std::unique_ptr<Model> model, Before before) : model_(std::move(model)), before_(std::move(before)) {}
+  WatchedModel(std::unique_ptr<Model> model, Before before)
+      : DelegatingModel(std::move(model)), before_(std::move(before)) {}
 
-  const ModelInfo& info() const override { return model_->info(); }
-  const CacheLayout& cache_layout() const override { return model_->cache_layout(); }
   MatrixView<float> forward(std::span<const StepSequence> step) override {
     before_(Call::kForward);
-    return model_->forward(step);
+    return DelegatingModel::forward(step);
   }
   DraftResult draft(std::span<const DraftSequence> sequences) override {
     before_(Call::kDraft);
-    return model_->draft(sequences);
+    return DelegatingModel::draft(sequences);
   }
-  StepWork work(std::span<const StepSequence> step) const override { return model_->work(step); }
-  bool resumable(const WrittenRows& written, int64_t keep, const RowRule& rule) const override {
-    return model_->resumable(written, keep, rule);
-  }
-  Result<std::unique_ptr<PreparedWeights>> prepare_weights(const std::filesystem::path& folder) const override {
-    return model_->prepare_weights(folder);
-  }
-  void exchange_weights(PreparedWeights& weights) override { model_->exchange_weights(weights); }
-  int64_t draft_context_start(const RowRule& rule) const override { return model_->draft_context_start(rule); }
 
  private:
-  std::unique_ptr<Model> model_;
   Before before_;
 };
 

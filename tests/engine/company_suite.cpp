@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <random>
 #include <thread>
 
 #include "engine/engine_run.h"
 #include "models/golden_prompts.h"
+#include "tensor/temporary_folder.h"
 
 namespace deepinfer {
 namespace {
@@ -131,17 +133,29 @@ struct Solo {
   }
 };
 
-void check_against_solo(EngineRun& run, Solo& solo, const std::vector<Asked>& asked, const std::string& what) {
+std::vector<std::vector<GeneratedToken>> solo_answers(Solo& solo, const std::vector<Asked>& asked) {
+  std::vector<std::vector<GeneratedToken>> answers;
   for (const Asked& a : asked) {
-    const SeenRequest& seen = run.seen(a.id);
-    ASSERT_EQ(seen.ends.size(), 1U) << what;
-    const RequestSummary& end = seen.ends.front();
-    ASSERT_TRUE(end.failure.ok()) << what << ": " << end.failure.message();
     GenerationParams params = a.request.params;
     // Drafts never change an answer, unless they are a part of it.
     if (params.speculative_sampling == SpeculativeSampling::kExact) params.draft_tokens = 0;
     const bool bounded = a.request.prefix_replay == PrefixReplay::kBounded;
-    std::vector<GeneratedToken> want = generate(bounded ? *solo.bounded : *solo.exact, a.request.prompt, params).tokens;
+    answers.push_back(generate(bounded ? *solo.bounded : *solo.exact, a.request.prompt, params).tokens);
+  }
+  return answers;
+}
+
+void check_against_solo(EngineRun& run, std::vector<std::vector<GeneratedToken>> answers,
+                        const std::vector<Asked>& asked, const std::string& what) {
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const Asked& a = asked[i];
+    const SeenRequest& seen = run.seen(a.id);
+    ASSERT_EQ(seen.ends.size(), 1U) << what;
+    const RequestSummary& end = seen.ends.front();
+    ASSERT_TRUE(end.failure.ok()) << what << ": " << end.failure.message();
+    const GenerationParams& params = a.request.params;
+    const bool bounded = a.request.prefix_replay == PrefixReplay::kBounded;
+    std::vector<GeneratedToken>& want = answers[i];
     EXPECT_EQ(end.marks.bounded_prefix, bounded && std::ssize(a.request.prompt) > kDefaultReplayTokens) << what;
     EXPECT_EQ(end.marks.rejection_sampled, params.speculative_sampling == SpeculativeSampling::kRejection &&
                                                params.draft_tokens != 0 && params.temperature > 0)
@@ -160,10 +174,12 @@ void check_against_solo(EngineRun& run, Solo& solo, const std::vector<Asked>& as
   }
 }
 
-// Answers made alone are the same in every schedule, whatever is in the generator's cache; one generator serves all.
+// Answers made alone are the same in every schedule, whatever is in the generator's cache: one generator serves all, on
+// one thread, beside the engine.
 TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
   const CompanyCase& c = GetParam();
-  Solo solo(c.backend);
+  Solo solo(c.solo);
+  const TemporaryFolder step_costs;  // measured once for engines of a shape, not for each
   for (int i = 0; i < (one_schedule() ? 1 : c.schedules); ++i) {
     const uint64_t seed = first_seed() + static_cast<uint64_t>(i);
     SCOPED_TRACE("DEEPINFER_SEED=" + std::to_string(seed));
@@ -176,6 +192,10 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
     options.cache_bytes = 2048 * 534 + random.one_of<int64_t>({0, 1 << 20, 4 << 20, 64 << 20});
     options.prefix_cache = random.chance(80);
     options.early_snapshot_interval = 128 * (1 + random.below(6));
+    options.draft_schedule = random.one_of<DraftSchedule>(
+        {DraftSchedule::kAll, DraftSchedule::kCausal, DraftSchedule::kLagged, DraftSchedule::kFresh});
+    options.step_cost_file =
+        step_costs / (std::to_string(options.max_sequences) + "_" + std::to_string(options.step_rows));
     options.decode_latency = std::chrono::milliseconds(1 + random.below(50));
     if (options.prefix_cache && random.chance(40)) options.kv_host_bytes = random.one_of<int64_t>({1 << 20, 32 << 20});
     EngineRun run(c.backend, options);
@@ -205,8 +225,9 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
       rests.some();
     }
     rests.go_on();
+    auto answers = std::async(std::launch::async, [&] { return solo_answers(solo, asked); });
     run.drain();
-    check_against_solo(run, solo, asked, "schedule " + std::to_string(seed));
+    check_against_solo(run, answers.get(), asked, "schedule " + std::to_string(seed));
     if (HasFatalFailure()) return;
   }
 }

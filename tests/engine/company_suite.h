@@ -8,6 +8,7 @@ namespace deepinfer {
 
 struct CompanyCase {
   OpsBackend backend;
+  OpsBackend solo;  // of the answers that it is compared with: the same path on one thread
   int schedules = 0;
   int requests = 0;  // of each
 };

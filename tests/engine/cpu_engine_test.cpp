@@ -11,8 +11,10 @@ constexpr int kSchedules = 1, kRequests = 5;
 #else
 constexpr int kSchedules = 3, kRequests = 8;
 #endif
-const CompanyCase kCpu{
-    {"cpu_" + std::string(to_string(kBest)), [] { return make_cpu_path(kBest, 2); }}, kSchedules, kRequests};
+const CompanyCase kCpu{{"cpu_" + std::string(to_string(kBest)), [] { return make_cpu_path(kBest, 2); }},
+                       {"alone", [] { return make_cpu_path(kBest, 1); }},
+                       kSchedules,
+                       kRequests};
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Company, testing::Values(kCpu), company_case_name);
 

@@ -14,6 +14,7 @@ std::vector<CompanyCase> cases() {
       const int schedules = 210 / static_cast<int>(2 * paths.size());
       list.push_back({{"cpu_" + std::string(to_string(isa)) + "_threads" + std::to_string(threads),
                        [isa, threads] { return make_cpu_path(isa, threads); }},
+                      {"alone", [isa] { return make_cpu_path(isa, 1); }},
                       schedules,
                       10});
     }
