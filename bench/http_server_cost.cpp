@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -80,8 +81,15 @@ void run_clients(int from, int to, std::size_t streams, std::size_t requests, st
   {
     std::vector<RawClient> clients = open(streams);
     std::vector<std::thread> readers;
-    for (RawClient& client : clients)
-      readers.emplace_back([&] { client.read_response(false, std::chrono::seconds(60)); });
+    for (const RawClient& client : clients)  // which only count, so that the machine is the server's
+      readers.emplace_back([fd = client.fd()] {
+        std::vector<char> buffer(1 << 16);
+        const std::string_view last = "0\r\n\r\n";
+        for (;;) {
+          const ssize_t got = read(fd, buffer.data(), buffer.size());
+          if (got <= 0 || std::string_view(buffer.data(), static_cast<std::size_t>(got)).ends_with(last)) return;
+        }
+      });
     for (std::thread& reader : readers) reader.join();
   }
   (void)!write(to, &byte, 1);

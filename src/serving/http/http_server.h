@@ -20,7 +20,7 @@
 namespace deepinfer::serving {
 
 struct HttpListener {
-  std::string host = "127.0.0.1";  // an address, or "localhost"
+  std::string host = "127.0.0.1";  // an address, or "localhost" for 127.0.0.1
   int port = 0;                    // 0: any that is free, see HttpServer::ports()
   std::string unix_path = {};      // not empty: a Unix socket there, for this user only, and host and port mean nothing
   bool tls = false;

@@ -2,7 +2,9 @@
 #include "serving/http/http_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -311,6 +313,15 @@ TEST_F(HttpServerTest, UnixSocket) {
   EXPECT_NE(second.status().message().find("another process listens there"), std::string::npos);
   server_.reset();
   EXPECT_FALSE(std::filesystem::exists(path));
+
+  // Left by a process that was killed.
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int dead = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(dead, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ::close(dead);
+  EXPECT_TRUE(HttpServer::open(options, held_.handler()).ok());
 
   std::ofstream(path) << "a file";
   EXPECT_FALSE(HttpServer::open(options, held_.handler()).ok());
