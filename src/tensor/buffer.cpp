@@ -37,7 +37,7 @@ Result<Buffer> Buffer::allocate(uint64_t bytes) {
   Buffer buffer;
   if (bytes == 0) return buffer;
   if (bytes <= std::numeric_limits<uint64_t>::max() / 2) {
-    if (bytes >= kHugePage) {
+    if (bytes >= kLarge) {
       buffer.data_ = map_huge(round_up(bytes, kHugePage));
     } else {
       buffer.data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, round_up(bytes, kAlignment)));
@@ -52,7 +52,7 @@ Result<Buffer> Buffer::allocate(uint64_t bytes) {
 }
 
 void Buffer::discard() {
-  if (size_ >= kHugePage && madvise(data_, round_up(size_, kHugePage), MADV_DONTNEED) == 0) return;
+  if (size_ >= kLarge && madvise(data_, round_up(size_, kHugePage), MADV_DONTNEED) == 0) return;
   if (size_ > 0) std::memset(data_, 0, size_);
 }
 
@@ -74,7 +74,7 @@ Buffer::~Buffer() {
 
 void Buffer::release() noexcept {
   if (data_ == nullptr) return;
-  if (size_ >= kHugePage) {
+  if (size_ >= kLarge) {
     munmap(data_, round_up(size_, kHugePage));
   } else {
     std::free(data_);

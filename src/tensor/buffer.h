@@ -8,12 +8,14 @@
 
 namespace deepinfer {
 
-// Zeroed, aligned to 64 bytes; from 2 MiB on aligned to 2 MiB and advised to use huge pages.  Large pages of zeros are
-// not touched here: the thread that first writes one decides its NUMA node.
+// Zeroed, aligned to 64 bytes; from kLarge on aligned to 2 MiB and advised to use huge pages, as scratch that is used
+// in every step should not be looked up page by page.  Large pages of zeros are not touched here: the thread that first
+// writes one decides its NUMA node.
 class Buffer {
  public:
   static constexpr size_t kAlignment = 64;
   static constexpr size_t kHugePage = size_t{2} << 20;
+  static constexpr size_t kLarge = size_t{256} << 10;
 
   // kResourceExhausted when the system has no room for it; bytes may be 0.
   static Result<Buffer> allocate(uint64_t bytes);

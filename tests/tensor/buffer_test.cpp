@@ -11,12 +11,13 @@ namespace deepinfer {
 namespace {
 
 TEST(Buffer, IsZeroedAndAligned) {
-  for (const uint64_t bytes : {uint64_t{1}, uint64_t{63}, uint64_t{64}, uint64_t{1000}, uint64_t{Buffer::kHugePage - 1},
-                               uint64_t{Buffer::kHugePage}, uint64_t{Buffer::kHugePage + 1}, uint64_t{9'000'000}}) {
+  for (const uint64_t bytes :
+       {uint64_t{1}, uint64_t{63}, uint64_t{64}, uint64_t{1000}, uint64_t{Buffer::kLarge - 1}, uint64_t{Buffer::kLarge},
+        uint64_t{Buffer::kHugePage}, uint64_t{Buffer::kHugePage + 1}, uint64_t{9'000'000}}) {
     Result<Buffer> buffer = Buffer::allocate(bytes);
     ASSERT_TRUE(buffer.ok()) << bytes;
     EXPECT_EQ(buffer->size(), bytes);
-    const size_t alignment = bytes >= Buffer::kHugePage ? Buffer::kHugePage : Buffer::kAlignment;
+    const size_t alignment = bytes >= Buffer::kLarge ? Buffer::kHugePage : Buffer::kAlignment;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % alignment, 0u) << bytes;
     const std::byte* begin = buffer->data();
     EXPECT_TRUE(std::all_of(begin, begin + bytes, [](std::byte b) { return b == std::byte{0}; })) << bytes;
