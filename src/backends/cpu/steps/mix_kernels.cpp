@@ -206,28 +206,35 @@ DI_INLINE void finish_row(const float* partial, const MixFinish& m, float* pre, 
 
 }  // namespace
 
+namespace {
+
+// kRows rows of mix_partial, kOutputs products at a time.
+template <int kRows, int kOutputs>
+DI_INLINE void partial_rows(const uint16_t* x, int64_t stride, const float* fn, int64_t width, int64_t first,
+                            int64_t count, int product, int products, float* out, int64_t partial_stride) {
+  alignas(64) float chunk[kRows * kMixChunk];
+  for (int r = 0; r < kRows; ++r) {
+    const float squares = widen_chunk(x + r * stride + first, count, chunk + r * kMixChunk);
+    if (product == 0) out[r * partial_stride + kMixCount] = squares;
+  }
+  for (int o = product; o < product + products; o += kOutputs) {
+    dot_tile<kRows, kOutputs>(chunk, fn + o * width + first, width, count, out + o, partial_stride);
+  }
+}
+
+}  // namespace
+
 void mix_partial(const uint16_t* x, int64_t stride, int64_t rows, const float* fn, int64_t width, int64_t first,
                  int64_t count, int product, int products, float* partial, int64_t partial_stride) {
-  alignas(64) float chunk[kTileRows * kMixChunk];
   int64_t row = 0;
-  for (; row + kTileRows <= rows; row += kTileRows) {
-    float* out = partial + row * partial_stride;
-    for (int r = 0; r < kTileRows; ++r) {
-      const float squares = widen_chunk(x + (row + r) * stride + first, count, chunk + r * kMixChunk);
-      if (product == 0) out[r * partial_stride + kMixCount] = squares;
-    }
-    for (int o = product; o < product + products; o += kTileOutputs) {
-      dot_tile<kTileRows, kTileOutputs>(chunk, fn + o * width + first, width, count, out + o, partial_stride);
-    }
-  }
-  for (; row < rows; ++row) {
-    float* out = partial + row * partial_stride;
-    const float squares = widen_chunk(x + row * stride + first, count, chunk);
-    if (product == 0) out[kMixCount] = squares;
-    for (int o = product; o < product + products; o += kMixProducts) {
-      dot_tile<1, kMixProducts>(chunk, fn + o * width + first, width, count, out + o, partial_stride);
-    }
-  }
+  const auto pass = [&]<int kRows, int kOutputs>() {
+    partial_rows<kRows, kOutputs>(x + row * stride, stride, fn, width, first, count, product, products,
+                                  partial + row * partial_stride, partial_stride);
+    row += kRows;
+  };
+  while (row + kTileRows <= rows) pass.template operator()<kTileRows, kTileOutputs>();
+  if (kTileRows > 2 && row + 2 <= rows) pass.template operator()<2, kMixProducts>();
+  while (row < rows) pass.template operator()<1, kMixProducts>();
 }
 
 void mix_finish(const float* partial, int64_t partial_stride, int64_t rows, const MixFinish& m, float* const* pre,
