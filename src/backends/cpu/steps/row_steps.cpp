@@ -20,7 +20,7 @@ constexpr int64_t kSharedColumns = 2048;  // wider rows are worth two hand-offs
 
 }  // namespace
 
-// The AMX path differs in its matrix products and in attention over many heads only.
+// The AMX path differs in its matrix products and in attention only.
 const StepKernels& step_kernels(CpuIsa isa) {
   return isa == CpuIsa::kAvx2 ? step_kernels_avx2() : step_kernels_avx512();
 }
