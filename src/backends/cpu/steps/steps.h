@@ -23,7 +23,8 @@ const AttentionKernels* wide_attention_kernels(CpuIsa isa);  // or null
 
 class Steps {
  public:
-  // All outlive this object.  wide_attention: in place of the kernels' own where heads come in its multiples, or are few.
+  // All outlive this object.  wide_attention: in place of the kernels' own where heads come in its multiples, or are
+  // few.
   Steps(ThreadPool& pool, const StepKernels& kernels, const AttentionKernels* wide_attention = nullptr)
       : pool_(pool), kernels_(kernels), wide_attention_(wide_attention) {}
 
