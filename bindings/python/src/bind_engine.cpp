@@ -1,14 +1,9 @@
-// Engine, requests and answers.
-#include <fmt/format.h>
-#include <nanobind/stl/optional.h>
+// The engine and its options.
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
-#include <tuple>
 #include <utility>
 
 #include "bindings.h"
@@ -16,18 +11,13 @@
 #include "model_location.h"
 #include "python_engine.h"
 #include "raise_status.h"
+#include "submitted_request.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace deepinfer::python {
 namespace {
-
-// A submitted request in Python's hands: keeps the engine alive and may be cancelled.
-struct SubmittedRequest {
-  std::shared_ptr<PythonEngine> engine;
-  std::shared_ptr<PendingAnswer> answer;
-};
 
 // A Python callable that the output thread calls; its references are counted under the interpreter's lock.
 std::function<void()> notifier(nb::object callable) {
@@ -46,91 +36,6 @@ std::function<void()> notifier(nb::object callable) {
     }
     --python_calls_of_output_thread;
   };
-}
-
-std::string_view reason_name(EndReason reason) {
-  switch (reason) {
-    case EndReason::kStop:
-      return "stop";
-    case EndReason::kLength:
-      return "length";
-    case EndReason::kCancelled:
-      return "abort";
-    case EndReason::kDeadline:
-      return "timeout";
-    case EndReason::kError:
-      return "error";
-  }
-  return "error";
-}
-
-std::string_view code_name(StatusCode code) {
-  switch (code) {
-    case StatusCode::kInvalidArgument:
-      return "invalid_argument";
-    case StatusCode::kUnsupported:
-      return "unsupported";
-    case StatusCode::kResourceExhausted:
-      return "resource_exhausted";
-    case StatusCode::kCorruptFile:
-      return "corrupt_file";
-    default:
-      return to_string(code);
-  }
-}
-
-nb::tuple python_token(const GeneratedToken& token) {
-  nb::list top;
-  for (const TokenLogprob& entry : token.top_logprobs) {
-    if (entry.token >= 0) top.append(nb::make_tuple(entry.token, entry.logprob));
-  }
-  return nb::make_tuple(token.token, token.logprob, top);
-}
-
-nb::list python_tokens(const std::vector<GeneratedToken>& tokens) {
-  nb::list list;
-  for (const GeneratedToken& token : tokens) list.append(python_token(token));
-  return list;
-}
-
-double seconds(Time time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-nb::dict python_end(const AnswerOutcome& end) {
-  nb::dict out;
-  const RequestSummary& n = end.numbers;
-  out["reason"] = std::string(reason_name(end.reason));
-  out["error"] = end.failure.ok() ? std::string() : end.failure.message();
-  out["code"] = end.failure.ok() ? std::string() : std::string(code_name(end.failure.code()));
-  out["stop_string"] = end.stop_string;
-  out["prompt_tokens"] = n.prompt_tokens;
-  out["answer_tokens"] = n.answer_tokens;
-  out["cached_tokens"] = n.cached_tokens;
-  out["recomputed_tokens"] = n.recomputed_tokens;
-  out["swapped_tokens"] = n.swapped_tokens;
-  out["rounds"] = n.rounds;
-  out["drafted"] = n.drafted;
-  out["accepted"] = n.accepted;
-  out["rejection_sampled"] = n.marks.rejection_sampled;
-  out["bounded_prefix"] = n.marks.bounded_prefix;
-  out["queued_seconds"] = seconds(n.queued);
-  out["first_token_seconds"] = seconds(n.first_token);
-  out["total_seconds"] = seconds(n.total);
-  return out;
-}
-
-// Tokens of a step, draft tokens that it verified, version of the weights that it ran with.
-nb::list python_steps(const std::vector<AnswerNews::Step>& steps) {
-  nb::list list;
-  for (const AnswerNews::Step& step : steps)
-    list.append(nb::make_tuple(step.tokens, step.drafted, step.weights_version));
-  return list;
-}
-
-template <typename T>
-nb::bytes python_bytes(const std::vector<T>& values) {
-  return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
 PauseMode pause_mode(bool keep) {
@@ -207,102 +112,6 @@ void bind_options(nb::module_& module) {
       .def_prop_rw(
           "step_cost_file", [](const PythonEngineOptions& o) { return o.engine.step_cost_file.string(); },
           [](PythonEngineOptions& o, const std::string& v) { o.engine.step_cost_file = v; });
-}
-
-// A field of EngineRequest, of GenerationParams, and one that needs a conversion.
-#define DI_REQUEST_FIELD(name, member)                             \
-  def_prop_rw(                                                     \
-      name, [](const TextRequest& r) { return r.request.member; }, \
-      [](TextRequest& r, const decltype(EngineRequest::member)& v) { r.request.member = v; })
-#define DI_PARAMS_FIELD(name, member)                                     \
-  def_prop_rw(                                                            \
-      name, [](const TextRequest& r) { return r.request.params.member; }, \
-      [](TextRequest& r, const decltype(GenerationParams::member)& v) { r.request.params.member = v; })
-
-void bind_request(nb::module_& module) {
-  nb::class_<TextRequest>(module, "Request")
-      .def(nb::init<>())
-      .DI_REQUEST_FIELD("prompt", prompt)
-      .DI_REQUEST_FIELD("min_tokens", min_tokens)
-      .DI_REQUEST_FIELD("allowed_tokens", allowed_tokens)
-      .DI_REQUEST_FIELD("bad_words", bad_words)
-      .DI_REQUEST_FIELD("forced_tokens", forced_tokens)
-      .DI_REQUEST_FIELD("prompt_logprobs", prompt_logprobs)
-      .DI_REQUEST_FIELD("choice", choice)
-      .DI_REQUEST_FIELD("priority", priority)
-      .DI_REQUEST_FIELD("cache_salt", cache_salt)
-      .DI_REQUEST_FIELD("use_prefix_cache", use_prefix_cache)
-      .DI_REQUEST_FIELD("replay_tokens", replay_tokens)
-      .def_prop_rw(
-          "bounded_prefix", [](const TextRequest& r) { return r.request.prefix_replay == PrefixReplay::kBounded; },
-          [](TextRequest& r, bool v) { r.request.prefix_replay = v ? PrefixReplay::kBounded : PrefixReplay::kExact; })
-      .def_prop_rw(
-          "rejection_sampling",
-          [](const TextRequest& r) { return r.request.params.speculative_sampling == SpeculativeSampling::kRejection; },
-          [](TextRequest& r, bool v) {
-            r.request.params.speculative_sampling = v ? SpeculativeSampling::kRejection : SpeculativeSampling::kExact;
-          })
-      .DI_REQUEST_FIELD("capture_routed_experts", capture_routed_experts)
-      .DI_REQUEST_FIELD("capture_selected_indices", capture_selected_indices)
-      .DI_PARAMS_FIELD("temperature", temperature)
-      .DI_PARAMS_FIELD("top_p", top_p)
-      .DI_PARAMS_FIELD("min_p", min_p)
-      .DI_PARAMS_FIELD("top_k", top_k)
-      .DI_PARAMS_FIELD("repetition_penalty", repetition_penalty)
-      .DI_PARAMS_FIELD("presence_penalty", presence_penalty)
-      .DI_PARAMS_FIELD("frequency_penalty", frequency_penalty)
-      .DI_PARAMS_FIELD("seed", seed)
-      .DI_PARAMS_FIELD("max_tokens", max_tokens)
-      .DI_PARAMS_FIELD("stop_tokens", stop_tokens)
-      .DI_PARAMS_FIELD("logprobs", logprobs)
-      .DI_PARAMS_FIELD("raw_logprobs", raw_logprobs)
-      .DI_PARAMS_FIELD("draft_tokens", draft_tokens)
-      .def_rw("stop", &TextRequest::stop)
-      .def_rw("include_stop", &TextRequest::include_stop)
-      .def(
-          "set_timeout",
-          [](TextRequest& r, int64_t milliseconds) { r.request.timeout = std::chrono::milliseconds(milliseconds); },
-          "milliseconds"_a)
-      .def(
-          "add_logit_bias",
-          [](TextRequest& r, int32_t token, float bias) {
-            r.request.params.logit_bias.push_back({token, bias});
-          },
-          "token"_a, "bias"_a)
-      .def(
-          "set_so_args",
-          [](TextRequest& r, const std::string& json) { r.request.grammar = value_or_raise(parse_so_args(json)); },
-          "json"_a);
-}
-#undef DI_REQUEST_FIELD
-#undef DI_PARAMS_FIELD
-
-void bind_answer(nb::module_& module) {
-  nb::class_<SubmittedRequest>(module, "SubmittedRequest")
-      .def(
-          "wait_end",
-          [](SubmittedRequest& self, double timeout) {
-            return self.answer->wait_end(
-                std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(timeout)));
-          },
-          "timeout"_a, nb::call_guard<nb::gil_scoped_release>())
-      // (text, [(id, logprob, [(id, logprob), ...]), ...], [(tokens, drafted, weights' version) of each step], prompt's
-      // tokens, (experts as uint16, selected rows as int32), how it ended or None)
-      .def("take",
-           [](SubmittedRequest& self) {
-             AnswerNews news;
-             {
-               nb::gil_scoped_release unlocked;
-               news = self.answer->take();
-             }
-             nb::object end = news.end ? nb::object(python_end(*news.end)) : nb::none();
-             return nb::make_tuple(
-                 news.text, python_tokens(news.tokens), python_steps(news.steps), python_tokens(news.prompt_logprobs),
-                 nb::make_tuple(python_bytes(news.choices.experts), python_bytes(news.choices.selected)), end);
-           })
-      .def(
-          "cancel", [](SubmittedRequest& self) { self.engine->cancel(*self.answer); },
-          nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace
