@@ -85,7 +85,8 @@ Result<Answer> generate_answer(Generator& generator, const Tokenizer& tokenizer,
     }
     return !stopped && !ended && collector.wanted() ? Taken(true) : Taken::last(taken);
   };
-  DI_ASSIGN_OR_RETURN(answer.generation, generator.generate(request.prompt, request.params, on_tokens));
+  const GrammarSpec* const grammar = request.grammar ? &*request.grammar : nullptr;
+  DI_ASSIGN_OR_RETURN(answer.generation, generator.generate(request.prompt, request.params, grammar, on_tokens));
   if (!stopped) {
     const std::string rest = decoder.finish();
     if (!rest.empty()) stopped = !parser.push(rest, collector);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,7 @@ struct AnswerRequest {
   std::span<const int32_t> prompt;
   GenerationParams params;
   OutputParserOptions parser;
+  std::optional<GrammarSpec> grammar = {};      // that derives the answer, reasoning included
   std::span<const int32_t> hidden_tokens = {};  // that have no text in the answer: end tokens that do not end it
 };
 

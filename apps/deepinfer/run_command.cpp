@@ -7,9 +7,11 @@
 #include <string>
 
 #include "answer.h"
+#include "answer_form.h"
 #include "answer_json.h"
 #include "answer_printer.h"
 #include "command.h"
+#include "engine/output_grammar.h"
 #include "generation_options.h"
 #include "interrupt.h"
 #include "json_output.h"
@@ -19,7 +21,6 @@
 #include "standard_output.h"
 #include "terminal.h"
 #include "text_input.h"
-#include "tool_file.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -28,6 +29,7 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer run "Hello! Who are you?"
   deepinfer run "What is 27 + 45?" --thinking --verbose
   deepinfer run -f question.txt --json
+  deepinfer run "How warm is it in Paris?" --tools tools.json --tool-choice required --json
   echo "Repeat after me: blue 42" | deepinfer run --temperature 0
   deepinfer run --kv-cache ~/.cache/deepinfer/kv -f long_document.txt
   deepinfer run --raw "Once upon a time" --max-tokens 40 --seed 7
@@ -41,7 +43,7 @@ struct Options {
   GenerationOptions generation;
   std::optional<std::string> prompt;
   std::optional<std::string> file;
-  std::optional<std::string> tools;
+  AnswerFormOptions form;
   std::optional<int32_t> logprobs;
   bool raw = false;
   bool json = false;
@@ -52,9 +54,7 @@ Result<Prompt> make_prompt(const Tokenizer& tokenizer, const Options& options, s
   if (options.raw) return raw_prompt(tokenizer, text);
   conversation.thinking = options.generation.thinks();
   conversation.effort = options.generation.effort.value_or(Effort{});
-  if (options.tools) {
-    DI_ASSIGN_OR_RETURN(conversation.tools, read_tools(*options.tools));
-  }
+  conversation.messages.clear();
   if (!options.generation.system.empty()) conversation.messages.push_back({Role::kSystem, options.generation.system});
   conversation.messages.push_back({Role::kUser, std::move(text)});
   return chat_prompt(tokenizer, conversation);
@@ -73,19 +73,24 @@ ExitCode run(const Options& options) {
   for (const std::string& stop : options.generation.stop)
     if (Status status = check_utf8(stop, "--stop"); !status.ok()) return report_error(status);
 
+  Result<InferenceRequest> form = read_answer_form(options.form, options.generation.thinks());
+  if (!form.ok()) return report_error(form.status());
+
   Result<LoadedModel> model = load_model(options.generation);
   if (!model.ok()) return report_error(model.status());
-  Conversation conversation;
-  const Result<Prompt> prompt = make_prompt(*model->tokenizer, options, std::move(*text), conversation);
+  const Result<Prompt> prompt = make_prompt(*model->tokenizer, options, std::move(*text), form->conversation);
   if (!prompt.ok()) return report_error(prompt.status());
+  Result<std::optional<GrammarSpec>> grammar = output_grammar(*form, prompt->start, *model->tokenizer);
+  if (!grammar.ok()) return report_error(grammar.status());
 
   AnswerRequest request;
   request.prompt = prompt->ids;
   request.params = generation_params(options.generation, model->defaults);
   if (options.generation.ignore_end) request.hidden_tokens = model->defaults.end_tokens;
   request.params.logprobs = options.logprobs.value_or(-1);
-  request.parser = {
-      .start = prompt->start, .parse_tool_calls = conversation.tools_shown(), .stop = options.generation.stop};
+  request.parser = form->parser_options(prompt->start);
+  request.parser.stop = options.generation.stop;
+  request.grammar = std::move(grammar).value();
 
   StandardOutput out;
   AnswerPrinter printer(out, options.generation.show_reasoning);
@@ -128,13 +133,11 @@ void add_run_command(CLI::App& program, Action& action) {
       command, "--logprobs", options->logprobs, {.lowest = 0, .highest = 20},
       "with --json: log-probability of each token and of the N most likely ones, after temperature and filters")
       ->needs(json);
-  auto* tools = command
-                    .add_option("--tools", options->tools,
-                                "JSON file with an array of tools the model may call (as in Chat Completions)")
-                    ->type_name("FILE");
+  add_answer_form_options(command, options->form, *raw);
   add_generation_options(command, options->generation);
   for (const char* chat_only : {"--system", "--thinking", "--reasoning-effort"}) raw->excludes(chat_only);
-  raw->excludes(tools);
+  // An answer in a form is at its end where its form is.
+  for (const char* form : {"--tools", "--json-schema", "--regex"}) command.get_option("--ignore-end")->excludes(form);
   command.callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

@@ -8,7 +8,7 @@
 #include "base/caught_exception.h"
 #include "base/check.h"
 #include "base/out_of_memory.h"
-#include "engine/model_tokens.h"
+#include "engine/model_grammar.h"
 #include "engine/request_check.h"
 #include "engine/sampling_row.h"
 #include "engine/threaded_engine.h"
@@ -402,15 +402,7 @@ void ThreadedEngine::take_compiled(DeliveryBatch& batch) {
 Result<GrammarCompiler*> ThreadedEngine::grammar_compiler() {
   const std::lock_guard lock(grammar_mutex_);
   if (!grammar_compiler_) {
-    DI_ASSIGN_OR_RETURN(const std::vector<TokenSpelling> tokens, load_model_tokens(setup_.options.model));
-    GrammarVocabulary vocabulary;
-    vocabulary.tokens.resize(static_cast<size_t>(this->vocabulary()));
-    // Control tokens are no text, but for those that tool calls are spelled with.
-    const std::string markup = CallMarkup().begin;
-    for (size_t i = 0; i < std::min(tokens.size(), vocabulary.tokens.size()); ++i) {
-      if (!tokens[i].added || markup.find(tokens[i].bytes) != std::string::npos) vocabulary.tokens[i] = tokens[i].bytes;
-    }
-    DI_ASSIGN_OR_RETURN(grammar_compiler_, GrammarCompiler::create(std::move(vocabulary)));
+    DI_ASSIGN_OR_RETURN(grammar_compiler_, make_grammar_compiler(setup_.options.model, vocabulary()));
   }
   return grammar_compiler_.get();
 }

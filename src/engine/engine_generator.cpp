@@ -71,11 +71,13 @@ class EngineGenerator final : public Generator {
   explicit EngineGenerator(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
   Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
+                                    const GrammarSpec* grammar,
                                     FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) override {
     cancelled_.store(false, std::memory_order_relaxed);
     EngineRequest request;
     request.prompt.assign(prompt.begin(), prompt.end());
     request.params = params;
+    if (grammar != nullptr) request.grammar = *grammar;
     Updates updates;
     DI_ASSIGN_OR_RETURN(const RequestId id,
                         engine_->submit(std::move(request), [&](const RequestUpdate& update) { updates.add(update); }));

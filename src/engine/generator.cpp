@@ -8,6 +8,7 @@
 
 #include "base/out_of_memory.h"
 #include "engine/cached_sequence.h"
+#include "engine/model_grammar.h"
 #include "engine/model_tokens.h"
 #include "engine/request_check.h"
 #include "engine/speculation/draft_length.h"
@@ -70,6 +71,7 @@ class SequenceGenerator final : public Generator {
       : options_(options), ops_(std::move(ops)), model_(std::move(model)), sequence_(std::move(sequence)) {}
 
   Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
+                                    const GrammarSpec* grammar,
                                     FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) override;
   void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
   int32_t vocabulary() const override { return model_->info().vocabulary; }
@@ -78,7 +80,9 @@ class SequenceGenerator final : public Generator {
 
  private:
   Result<GenerationResult> run(std::span<const int32_t> prompt, const GenerationParams& params, int64_t most_tokens,
+                               std::optional<GrammarMatcher> grammar,
                                FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens);
+  Result<GrammarMatcher> matcher(const GrammarSpec& grammar, const GenerationParams& params);
   RowRule row_rule(int64_t prompt_tokens) const;
   // Processes the prompt and chooses the first token.
   Status prefill(std::span<const int32_t> prompt, Generation& generation);
@@ -93,7 +97,8 @@ class SequenceGenerator final : public Generator {
   std::unique_ptr<Model> model_;  // refers to ops_
   CachedSequence sequence_;
   DraftLength draft_length_;
-  std::vector<int32_t> round_;  // the last token and the drafts that follow it
+  std::vector<int32_t> round_;                         // the last token and the drafts that follow it
+  std::unique_ptr<GrammarCompiler> grammar_compiler_;  // once a grammar has been asked for
   std::atomic<bool> cancelled_{false};
 };
 
@@ -116,7 +121,16 @@ bool SequenceGenerator::stop_if_cancelled(Generation& generation) const {
   return true;
 }
 
+Result<GrammarMatcher> SequenceGenerator::matcher(const GrammarSpec& grammar, const GenerationParams& params) {
+  if (grammar_compiler_ == nullptr) {
+    DI_ASSIGN_OR_RETURN(grammar_compiler_, make_grammar_compiler(options_.model, vocabulary()));
+  }
+  DI_ASSIGN_OR_RETURN(SharedGrammar compiled, grammar_compiler_->compile(grammar).wait());
+  return GrammarMatcher::create(std::move(compiled), grammar, params.stop_tokens);
+}
+
 Result<GenerationResult> SequenceGenerator::generate(std::span<const int32_t> prompt, const GenerationParams& params,
+                                                     const GrammarSpec* grammar,
                                                      FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) {
   cancelled_.store(false, std::memory_order_relaxed);
   DI_RETURN_IF_ERROR(check_request(prompt, params, model_->info(), max_context()));
@@ -124,14 +138,22 @@ Result<GenerationResult> SequenceGenerator::generate(std::span<const int32_t> pr
   const int64_t most_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
   return or_out_of_memory(
       [&] { return fmt::format("a prompt of {} tokens and an answer of up to {}", prompt.size(), most_tokens); },
-      [&] { return run(prompt, params, most_tokens, on_tokens); });
+      [&]() -> Result<GenerationResult> {
+        std::optional<GrammarMatcher> held;
+        if (grammar != nullptr) {
+          DI_ASSIGN_OR_RETURN(held, matcher(*grammar, params));
+        }
+        return run(prompt, params, most_tokens, std::move(held), on_tokens);
+      });
 }
 
 Result<GenerationResult> SequenceGenerator::run(std::span<const int32_t> prompt, const GenerationParams& params,
-                                                int64_t most_tokens,
+                                                int64_t most_tokens, std::optional<GrammarMatcher> grammar,
                                                 FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) {
   Generation generation{
-      params, on_tokens, TokenChooser(params, prompt, most_tokens, vocabulary(), *ops_), {}, {}, most_tokens, 0, false};
+      params, on_tokens, TokenChooser(params, prompt, most_tokens, vocabulary(), *ops_, std::move(grammar)),
+      {},     {},        most_tokens,
+      0,      false};
   generation.drafts = params.draft_tokens < 0 ? model_->info().draft_tokens : params.draft_tokens;
   generation.chooser.test_drafts(generation.drafts);
   generation.result.marks = {

@@ -14,6 +14,7 @@
 
 #include "base/function_ref.h"
 #include "base/status.h"
+#include "grammar/grammar_spec.h"
 #include "ops/ops.h"
 #include "ops/sample.h"
 
@@ -136,7 +137,14 @@ class Generator {
   // for. Errors: kInvalidArgument for an empty prompt, a token out of the vocabulary, a prompt longer than the context
   // (both numbers named), params; kCorruptFile when the model's logits are not finite, after the tokens before that
   // position have been delivered; kResourceExhausted.  The next call is as good as if this one had never been.
+  Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
+                                    FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) {
+    return generate(prompt, params, nullptr, on_tokens);
+  }
+  // The same for an answer that the grammar derives; null: any answer.  It is compiled first, which may allocate, as
+  // may its masks.  Errors besides: those of the compilation (grammar/grammar_compiler.h) and of masks.
   virtual Result<GenerationResult> generate(std::span<const int32_t> prompt, const GenerationParams& params,
+                                            const GrammarSpec* grammar,
                                             FunctionRef<Taken(std::span<const GeneratedToken>)> on_tokens) = 0;
 
   // Ends the running generate() within one step with FinishReason::kCancelled.  Safe in a signal handler.

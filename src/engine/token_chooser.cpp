@@ -1,14 +1,16 @@
 #include "engine/token_chooser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/undrawable_row.h"
 
 namespace deepinfer {
 
 TokenChooser::TokenChooser(const GenerationParams& params, std::span<const int32_t> prompt, int64_t most_tokens,
-                           int32_t vocabulary, Ops& ops)
-    : params_(params), ops_(ops) {
+                           int32_t vocabulary, Ops& ops, std::optional<GrammarMatcher> grammar)
+    : params_(params), ops_(ops), grammar_(std::move(grammar)) {
+  if (grammar_) mask_.resize(grammar_->mask_words());
   if (penalized(params_)) {
     counts_.reserve(std::min(static_cast<size_t>(vocabulary), prompt.size() + static_cast<size_t>(most_tokens)));
     counts_.add_prompt(prompt);
@@ -20,6 +22,7 @@ SamplingRow TokenChooser::row(int64_t position) const {
   SamplingRow row = sampling_row(params_);
   row.position = position;
   row.counts = counts_.list();
+  if (grammar_) row.allowed = mask_.data();
   proposal_.add_test(0, row);
   return row;
 }
@@ -31,11 +34,12 @@ SamplingRow TokenChooser::draft_sampling() const {
 }
 
 Result<GeneratedToken> TokenChooser::choose(MatrixView<float> logits, int64_t position) {
+  if (grammar_) DI_RETURN_IF_ERROR(grammar_->fill_mask(mask_));
   const SamplingRow wish = row(position);
   SampledRow result;
   const MatrixView<TokenLogprob> top(top_.data(), top_.empty() ? 0 : 1, static_cast<int64_t>(top_.size()));
   ops_.sample({logits, {&wish, 1}, {&result, 1}, top});
-  if (!drawn(result)) return undrawable(logits, position, false);
+  if (!drawn(result)) return undrawable(logits, position, grammar_.has_value());
   GeneratedToken token;
   token.token = result.token;
   token.position = position;
@@ -49,6 +53,7 @@ Result<GeneratedToken> TokenChooser::choose(MatrixView<float> logits, int64_t po
 void TokenChooser::count(int32_t token) {
   proposal_.decide(token);
   if (penalized(params_)) counts_.add_output(token);
+  if (grammar_) DI_CHECK(grammar_->accept(token), "the mask allows what the grammar does");
 }
 
 }  // namespace deepinfer

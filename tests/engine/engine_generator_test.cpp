@@ -48,6 +48,41 @@ TEST(EngineGenerator, AnswersAsThePlainGenerator) {
   }
 }
 
+TEST(EngineGenerator, GrammarsHoldBothAlike) {
+  const auto over = over_engine(), alone = plain();
+  const std::vector<int32_t> prompt = greedy_goldens().front().ids;
+  GrammarSpec spec;
+  spec.text = R"({"type":"object","properties":{"n":{"type":"integer"},"s":{"type":"string","maxLength":9}},
+                  "required":["n","s"]})";
+  for (const SpeculativeSampling sampling : {SpeculativeSampling::kExact, SpeculativeSampling::kRejection}) {
+    for (const float temperature : {0.0F, 1.5F}) {
+      for (const int drafts : {0, 5}) {
+        GenerationParams params = greedy_params(60, drafts);
+        params.temperature = temperature;
+        params.seed = 3;
+        params.speculative_sampling = sampling;
+        const auto answer = [&](Generator& generator) {
+          return *generator.generate(prompt, params, &spec, [](auto) { return true; });
+        };
+        const GenerationResult got = answer(*over), want = answer(*alone);
+        expect_same_answer(got, want, std::to_string(drafts));
+        EXPECT_EQ(got.finish, want.finish);
+        const auto held = tokens_of(want);
+        EXPECT_NE(held, tokens_of(generate(*alone, prompt, params))) << "without the grammar";
+        if (drafts == 0 || sampling == SpeculativeSampling::kRejection) continue;
+        params.draft_tokens = 0;
+        EXPECT_EQ(tokens_of(answer(*alone)), held);
+      }
+    }
+  }
+  spec.text = R"({"properties":{"a":{"not":{}}}})";
+  for (Generator* generator : {over.get(), alone.get()}) {
+    const auto refused = generator->generate(prompt, greedy_params(4, 0), &spec, [](auto) { return true; });
+    EXPECT_EQ(refused.status().code(), StatusCode::kUnsupported);
+    EXPECT_NE(refused.status().message().find("/properties/a: the keyword not is not supported"), std::string::npos);
+  }
+}
+
 TEST(EngineGenerator, EndsWhereItsConsumerHasEnough) {
   const auto over = over_engine(), alone = plain();
   const std::vector<int32_t> prompt = greedy_goldens().front().ids;
