@@ -48,30 +48,16 @@ const std::map<std::string_view, Form>& enforced_keywords() {
 
 // Keywords that say nothing about which values are valid.
 bool is_annotation(std::string_view keyword) {
-  static const std::set<std::string_view> kAnnotations{"markdownDescription",
-                                                       "enumDescriptions",
-                                                       "markdownEnumDescriptions",
-                                                       "defaultSnippets",
-                                                       "title",
-                                                       "description",
-                                                       "default",
-                                                       "examples",
-                                                       "example",
-                                                       "deprecated",
-                                                       "readOnly",
-                                                       "writeOnly",
-                                                       "$comment",
-                                                       "$schema",
-                                                       "$defs",
-                                                       "definitions",
-                                                       "$vocabulary",
-                                                       "$anchor",
-                                                       "$id",
-                                                       "id",
-                                                       "contentSchema",
-                                                       "contentEncoding",
-                                                       "contentMediaType",
-                                                       "$dynamicAnchor"};
+  static const std::set<std::string_view> kAnnotations{
+      // JSON Schema: meta-data, content, and what names or holds other schemas.
+      "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
+      "contentEncoding", "contentMediaType", "contentSchema", "$schema", "$vocabulary", "$defs", "definitions",
+      "$anchor", "$dynamicAnchor", "$id", "id",
+      // OpenAPI.
+      "example", "discriminator", "xml", "externalDocs",
+      // Editors.
+      "markdownDescription", "enumDescriptions", "markdownEnumDescriptions", "defaultSnippets", "errorMessage",
+      "patternErrorMessage", "deprecationMessage", "doNotSuggest", "suggestSortText"};
   return kAnnotations.count(keyword) > 0 || keyword.substr(0, 2) == "x-";
 }
 
@@ -117,6 +103,25 @@ bool has_form(const JsonDocument& value, Form form) {
 
 SchemaGraph::SchemaGraph(const JsonDocument& root, std::string what) : root_(root), what_(std::move(what)) {}
 
+namespace {
+
+// A key as a part of a JSON pointer.
+std::string pointer_part(const std::string& key) {
+  std::string part;
+  for (const char c : key) {
+    if (c == '~') {
+      part += "~0";
+    } else if (c == '/') {
+      part += "~1";
+    } else {
+      part.push_back(c);
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
 std::string SchemaGraph::place(const JsonDocument* schema) const {
   struct Visit {
     const JsonDocument* value;
@@ -128,7 +133,8 @@ std::string SchemaGraph::place(const JsonDocument* schema) const {
     stack.pop_back();
     if (visit.value == schema) return fmt::format("{}: {}: ", what_, visit.pointer.empty() ? "/" : visit.pointer);
     if (visit.value->is_object()) {
-      for (const auto& [key, value] : visit.value->items()) stack.push_back({&value, visit.pointer + "/" + key});
+      for (const auto& [key, value] : visit.value->items())
+        stack.push_back({&value, visit.pointer + "/" + pointer_part(key)});
     } else if (visit.value->is_array()) {
       for (size_t i = 0; i < visit.value->size(); ++i)
         stack.push_back({&(*visit.value)[i], visit.pointer + "/" + std::to_string(i)});

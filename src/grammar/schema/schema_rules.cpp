@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "grammar/schema/number_formats.h"
+#include "grammar/schema/string_formats.h"
 #include "grammar/work_budget.h"
 
 namespace deepinfer {
@@ -103,6 +105,9 @@ Status SchemaRules::write(int rule, const SchemaNode& node) {
   if (expanded.impossible) return {};  // a rule without choices
   if (!expanded.alternatives.empty()) return write_alternatives(rule, expanded);
   DI_ASSIGN_OR_RETURN(const SchemaFacts facts, gather_facts(graph_, expanded.parts, options_.strict));
+  for (const std::string& format : facts.formats)
+    if (!format_pattern(format) && !is_number_format(format))
+      return graph_.refused(owner_of(expanded), fmt::format("the format {} is not supported", format));
   Choices choices;
   const auto add = [&choices](Choices more) {
     for (Sequence& sequence : more) choices.push_back(std::move(sequence));
@@ -181,22 +186,28 @@ Result<Choices> SchemaRules::enumerated(const SchemaNode& node, const SchemaFact
 Result<Choices> SchemaRules::numbers_of(const ExpandedNode& expanded, const SchemaFacts& facts) {
   const JsonDocument* owner = owner_of(expanded);
   const bool whole = (facts.types & kFractionType) == 0;
+  NumberBounds bounds = facts.bounds;
+  for (const std::string& format : facts.formats) {
+    if (!whole && (format == "int32" || format == "int64"))
+      return graph_.refused(owner, fmt::format("the format {} is supported for the type integer only", format));
+    narrow_to_format(format, bounds);
+  }
   std::vector<Decimal> steps;
   const Decimal one{false, "1", ""};
   for (const Decimal& step : facts.steps)
     if (!whole || !is_multiple(one, step)) steps.push_back(step);
   if (steps.size() > 1) return graph_.refused(owner, "more than one multipleOf is not supported");
-  if (steps.empty()) return whole ? integers(rules_, facts.bounds) : numbers(rules_, facts.bounds);
+  if (steps.empty()) return whole ? integers(rules_, bounds) : numbers(rules_, bounds);
   const Decimal& step = steps[0];
   if (whole && step.integral()) {
-    std::optional<Choices> choices = integer_multiples(rules_, facts.bounds, floor_of(step));
+    std::optional<Choices> choices = integer_multiples(rules_, bounds, floor_of(step));
     if (choices) return std::move(*choices);
     return graph_.refused(owner, "multipleOf with these bounds is not supported");
   }
   const bool power =
       step == one || (step.whole.empty() && step.fraction.find_first_not_of('0') == step.fraction.size() - 1 &&
                       step.fraction.back() == '1');
-  if (whole || !power || facts.bounds.bounded())
+  if (whole || !power || bounds.bounded())
     return graph_.refused(owner,
                           "multipleOf is supported for integers, and for numbers without bounds as 1, 0.1, 0.01, ...");
   return decimals(rules_, static_cast<int>(step.fraction.size()));
