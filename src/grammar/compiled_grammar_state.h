@@ -15,7 +15,8 @@ namespace deepinfer {
 
 struct CompiledGrammar::State {
   xgrammar::CompiledGrammar grammar;
-  int64_t bytes = 0;
+  int64_t bytes = 0;       // without masks
+  int64_t most_bytes = 0;  // with masks
   int32_t vocabulary = 0;
   std::shared_ptr<MaskMemory> masks;
   int64_t number = 0;  // of this grammar in `masks`

@@ -10,6 +10,7 @@
 #include <random>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "base/caught_exception.h"
 #include "grammar/compiled_grammar_state.h"
@@ -38,10 +39,17 @@ namespace deepinfer {
 
 using Clock = std::chrono::steady_clock;
 
+namespace {
+
+// Between two looks at what waits to be compiled.
+constexpr std::chrono::milliseconds kMasksAtATime{5};
+
+}  // namespace
+
 CompiledGrammar::CompiledGrammar(std::unique_ptr<const State> state) : state_(std::move(state)) {}
 CompiledGrammar::~CompiledGrammar() = default;
 int64_t CompiledGrammar::bytes() const {
-  return state_->bytes;
+  return state_->bytes + static_cast<int64_t>(state_->grammar.MaskBytes());
 }
 int32_t CompiledGrammar::vocabulary() const {
   return state_->vocabulary;
@@ -135,14 +143,24 @@ struct GrammarCompiler::State {
     std::string key;
     SharedGrammar grammar;
     int64_t bytes = 0;
+    bool masks_due = false;  // some are missing, and no thread makes them
+  };
+  // A grammar that lacks masks, and is used.
+  struct Unfinished {
+    std::string key;
+    std::weak_ptr<const CompiledGrammar> grammar;
   };
 
   void work();
+  void compile_next(std::unique_lock<std::mutex>& lock);
+  void make_masks(std::unique_lock<std::mutex>& lock);
   std::shared_ptr<const CallOpening> opening(const std::string& text);
   Result<SharedGrammar> build(const GrammarTicket::Job& job);
   Result<SharedGrammar> contained(
       const GrammarTicket::Job& job);  // build(), also where there is no memory for an error
   void remember(const std::string& key, SharedGrammar grammar);
+  void charge(std::list<Cached>::iterator place);
+  void finish_later(Unfinished grammar);
 
   const GrammarCompilerOptions options;
   const xgrammar::TokenizerInfo tokens;
@@ -152,10 +170,11 @@ struct GrammarCompiler::State {
 
   mutable std::mutex mutex;
   std::condition_variable more;
-  bool closing = false;
+  std::atomic<bool> closing{false};
   std::deque<std::shared_ptr<GrammarTicket::Job>> waiting;
   std::map<std::string, std::shared_ptr<GrammarTicket::Job>> running;  // waiting ones too
-  std::list<Cached> cache;                                             // most recently used first
+  std::deque<Unfinished> unfinished;
+  std::list<Cached> cache;  // most recently used first
   std::map<std::string, std::list<Cached>::iterator> cached;
   GrammarCacheStats stats;
   std::shared_ptr<const CallOpening> last_opening;  // all requests of a model have the same
@@ -196,6 +215,7 @@ std::vector<std::vector<int32_t>> false_openers(const xgrammar::CompiledGrammar&
 }  // namespace
 
 Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& job) {
+  const Clock::time_point masks_until = std::min(job.deadline, Clock::now() + options.first_masks);
   WorkLimits limits;
   limits.deadline = job.deadline;
   limits.bytes = options.limits.bytes;
@@ -206,12 +226,16 @@ Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& jo
     DI_ASSIGN_OR_RETURN(const std::string text, grammar_text(job.spec, options.limits));
     WorkBudget::check();
     auto state = std::make_unique<CompiledGrammar::State>(
-        CompiledGrammar::State{compiler.CompileGrammar(text, "root"), 0, 0, masks, ++compiled, nullptr, {}});
-    state->bytes = static_cast<int64_t>(state->grammar.MemorySizeBytes() + text.size());
+        CompiledGrammar::State{compiler.CompileGrammar(text, "root"), 0, 0, 0, masks, ++compiled, nullptr, {}});
+    // The library's own count takes what rules share once a rule.
+    state->bytes = WorkBudget::kept_bytes() + static_cast<int64_t>(text.size());
+    state->most_bytes = options.limits.bytes;
     state->vocabulary = static_cast<int32_t>(tokens.GetVocabSize());
     if (job.spec.kind == GrammarSpec::Kind::kToolCalls && !job.spec.markup.begin.empty()) {
       state->opening = opening(job.spec.markup.opening);
       state->false_openers = false_openers(state->grammar, *state->opening);
+    }
+    while (Clock::now() < masks_until && state->grammar.MakeNextMask()) {
     }
     return std::make_shared<const CompiledGrammar>(std::move(state));
   } catch (const WorkStopped& stopped) {
@@ -242,17 +266,36 @@ Result<SharedGrammar> GrammarCompiler::State::contained(const GrammarTicket::Job
 }
 
 void GrammarCompiler::State::remember(const std::string& key, SharedGrammar grammar) {
-  const int64_t bytes = grammar->bytes() + static_cast<int64_t>(2 * key.size() + 512);
-  if (bytes > options.cache_bytes || cached.count(key) > 0) return;
+  if (cached.count(key) > 0) return;
   try {
     std::list<Cached> entry;
-    entry.push_back({key, std::move(grammar), bytes});
+    entry.push_back({key, std::move(grammar)});
     cached.emplace(key, entry.begin());
     cache.splice(cache.begin(), entry);
   } catch (const std::bad_alloc&) {
     return;  // the next request compiles it again
   }
-  stats.bytes += bytes;
+  charge(cache.begin());
+}
+
+void GrammarCompiler::State::finish_later(Unfinished grammar) {
+  try {
+    unfinished.push_back(std::move(grammar));
+    more.notify_one();
+  } catch (const std::bad_alloc&) {  // answers make the masks that they need
+  }
+}
+
+// Counts a grammar by what it has by now.
+void GrammarCompiler::State::charge(std::list<Cached>::iterator place) {
+  stats.bytes -= place->bytes;
+  place->bytes = place->grammar->bytes() + static_cast<int64_t>(2 * place->key.size() + 512);
+  stats.bytes += place->bytes;
+  if (place->bytes > options.cache_bytes) {  // rather this one than all others
+    stats.bytes -= place->bytes;
+    cached.erase(place->key);
+    cache.erase(place);
+  }
   while (stats.bytes > options.cache_bytes) {
     stats.bytes -= cache.back().bytes;
     cached.erase(cache.back().key);
@@ -262,23 +305,64 @@ void GrammarCompiler::State::remember(const std::string& key, SharedGrammar gram
 }
 
 void GrammarCompiler::State::work() {
+  std::unique_lock lock(mutex);
   for (;;) {
-    std::shared_ptr<GrammarTicket::Job> job;
-    {
-      std::unique_lock lock(mutex);
-      more.wait(lock, [this] { return closing || !waiting.empty(); });
-      if (closing) return;
-      job = std::move(waiting.front());
-      waiting.pop_front();
+    more.wait(lock, [this] { return closing || !waiting.empty() || !unfinished.empty(); });
+    if (closing) return;
+    if (!waiting.empty()) {
+      compile_next(lock);
+    } else {
+      make_masks(lock);
     }
-    Result<SharedGrammar> outcome = contained(*job);
-    {
-      std::lock_guard lock(mutex);
-      const auto place = running.find(job->key);
-      if (place != running.end() && place->second == job) running.erase(place);
-      if (outcome.ok()) remember(job->key, outcome.value());
+  }
+}
+
+void GrammarCompiler::State::compile_next(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<GrammarTicket::Job> job = std::move(waiting.front());
+  waiting.pop_front();
+  lock.unlock();
+  Result<SharedGrammar> outcome = contained(*job);
+  lock.lock();
+  const auto place = running.find(job->key);
+  if (place != running.end() && place->second == job) running.erase(place);
+  if (outcome.ok()) {
+    finish_later({job->key, outcome.value()});
+    remember(job->key, outcome.value());
+  }
+  job->finish(std::move(outcome));
+}
+
+// Some of the masks that the first unfinished grammar lacks, while somebody uses it and nothing waits to be compiled.
+void GrammarCompiler::State::make_masks(std::unique_lock<std::mutex>& lock) {
+  Unfinished next = std::move(unfinished.front());
+  unfinished.pop_front();
+  SharedGrammar grammar = next.grammar.lock();
+  if (grammar == nullptr) return;
+  auto known = cached.find(next.key);
+  if (known != cached.end() && known->second->grammar != grammar) known = cached.end();
+  if (grammar.use_count() <= (known != cached.end() ? 2 : 1)) {
+    if (known != cached.end()) known->second->masks_due = true;
+    return;
+  }
+  lock.unlock();
+  bool left = true;
+  {
+    WorkLimits limits;
+    limits.bytes = std::max<int64_t>(0, options.limits.bytes - grammar->bytes());
+    limits.cancelled = &closing;
+    WorkBudget budget(limits);
+    const Clock::time_point until = Clock::now() + kMasksAtATime;
+    try {
+      while (left && Clock::now() < until) left = grammar->state().grammar.MakeNextMask();
+    } catch (const std::exception&) {
+      left = false;  // what is missing is made, or refused, when an answer needs it
     }
-    job->finish(std::move(outcome));
+  }
+  lock.lock();
+  if (left) {
+    finish_later(std::move(next));
+  } else if (const auto place = cached.find(next.key); place != cached.end() && place->second->grammar == grammar) {
+    charge(place->second);
   }
 }
 
@@ -333,6 +417,9 @@ GrammarTicket GrammarCompiler::compile(const GrammarSpec& spec) {
   if (const auto known = state_->cached.find(key); known != state_->cached.end()) {
     ++state_->stats.hits;
     state_->cache.splice(state_->cache.begin(), state_->cache, known->second);
+    if (std::exchange(known->second->masks_due, false)) {
+      state_->finish_later({key, known->second->grammar});
+    }
     return finished_ticket(known->second->grammar);
   }
   ++state_->stats.misses;

@@ -33,6 +33,9 @@ struct GrammarCompilerOptions {
   int64_t cache_bytes = int64_t{512} << 20;   // least recently used grammars go first; never on disk
   int64_t shared_bytes = int64_t{256} << 20;  // of masks that grammars with equal rules share, besides
   int64_t mask_bytes = int64_t{64} << 20;     // of masks of states that answers have been in, besides; 0: none is kept
+  // A compilation ends when it has all masks, or after this time; the others are made while answers are under way, by
+  // threads that have nothing to compile, or by the answer that comes to a state first.  What they are never changes.
+  std::chrono::milliseconds first_masks{80};
   GrammarLimits limits;
 };
 
@@ -43,7 +46,7 @@ class CompiledGrammar {
   explicit CompiledGrammar(std::unique_ptr<const State> state);
   ~CompiledGrammar();
   const State& state() const { return *state_; }
-  int64_t bytes() const;
+  int64_t bytes() const;  // grows while masks are made
   int32_t vocabulary() const;
 
  private:

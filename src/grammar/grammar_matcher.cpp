@@ -13,7 +13,8 @@ namespace deepinfer {
 namespace {
 
 constexpr std::chrono::seconds kMostTimeOfOneCall{1};
-constexpr size_t kMostKey = 4096;  // numbers; a state that takes more is hardly met again
+constexpr std::chrono::seconds kMostTimeOfNewMasks{2};  // that no thread of the compiler has made yet
+constexpr size_t kMostKey = 4096;                       // numbers; a state that takes more is hardly met again
 
 enum class Phase : uint8_t {
   kFree,       // the trigger is awaited
@@ -59,14 +60,18 @@ struct GrammarMatcher::State {
 
   // Runs `work` on the parser; what it throws becomes `failure`.
   template <typename Work>
-  bool guarded(Work&& work) {
+  bool guarded(Work&& work, std::chrono::seconds most_time = kMostTimeOfOneCall) {
     WorkLimits limits;
-    limits.deadline = std::chrono::steady_clock::now() + kMostTimeOfOneCall;
+    limits.deadline = std::chrono::steady_clock::now() + most_time;
+    limits.bytes = std::max<int64_t>(0, grammar->state().most_bytes - grammar->bytes());
     WorkBudget budget(limits);
     try {
       return work();
-    } catch (const WorkStopped&) {
-      failure = Status(StatusCode::kResourceExhausted, "grammar: one token's mask takes longer than a second");
+    } catch (const WorkStopped& stopped) {
+      failure = Status(StatusCode::kResourceExhausted,
+                       stopped.reason() == WorkStopped::Reason::kBytes
+                           ? fmt::format("grammar: its masks take more than {} bytes", grammar->state().most_bytes)
+                           : fmt::format("grammar: one token's mask takes longer than {} s", most_time.count()));
     } catch (const std::bad_alloc&) {
       failure = Status(StatusCode::kResourceExhausted, "grammar: not enough memory for a mask");
     } catch (const std::exception& problem) {
@@ -126,18 +131,27 @@ Status GrammarMatcher::State::grammar_mask(std::span<uint32_t> mask) {
   tensor.shape = shape;
   tensor.strides = strides;
   MaskMemory* const masks = grammar->state().masks.get();
-  const bool filled = guarded([&] {
-    const bool has_key = masks != nullptr && parser.StateKey(&key, kMostKey);
+  bool has_key = false, known = false;
+  const auto look = [&] {
+    has_key = masks != nullptr && parser.StateKey(&key, kMostKey);
     if (has_key) {
       const auto number = static_cast<uint64_t>(grammar->state().number);
       key.insert(key.end(), {static_cast<int32_t>(number & 0xFFFFFFFF), static_cast<int32_t>(number >> 32)});
+      known = masks->find(key, mask);
     }
-    if (has_key && masks->find(key, mask)) return true;
+    return true;
+  };
+  const auto make = [&] {
+    parser.MakeMasks();
+    return true;
+  };
+  const auto fill = [&] {
     parser.FillNextTokenBitmask(&tensor);
     if (has_key) masks->keep(key, mask);
     return true;
-  });
-  if (!filled) return failure;
+  };
+  if (!guarded(look)) return failure;
+  if (!known && (!guarded(make, kMostTimeOfNewMasks) || !guarded(fill))) return failure;
   if (const int32_t rest = grammar->vocabulary() % 32; rest != 0) mask.back() &= (1u << rest) - 1;
   const bool may_end = parser.IsCompleted();
   for (const int32_t stop : stops) {

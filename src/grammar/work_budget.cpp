@@ -33,6 +33,10 @@ WorkBudget::~WorkBudget() {
   deepinfer_xgrammar_work = LONG_MAX;
 }
 
+int64_t WorkBudget::kept_bytes() {
+  return budget.bytes;
+}
+
 void WorkBudget::check() {
   if (!budget.active) return;
   const auto& limits = budget.limits;

@@ -37,6 +37,8 @@ class WorkBudget {
   WorkBudget(const WorkBudget&) = delete;
   WorkBudget& operator=(const WorkBudget&) = delete;
 
+  // Bytes of this thread's budget that the work has kept so far.
+  static int64_t kept_bytes();
   // Throws WorkStopped when time is over or the work is cancelled.
   static void check();
 };

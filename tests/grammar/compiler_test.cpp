@@ -1,4 +1,4 @@
-// GrammarCompiler: cache, sharing, budgets, cancellation; so_args.
+// GrammarCompiler: cache, sharing, budgets, cancellation, masks that are made afterwards; so_args.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -42,17 +42,73 @@ TEST(GrammarCompilerTest, TheCacheIsBoundedByBytes) {
   EXPECT_LT(compiler->cache_stats().grammars, 60);
 }
 
+// A schema whose translation alone takes a second or more: many expressions run on many values.
+std::string slow_schema() {
+  std::string text = R"({"pattern":"^(a{1,9}|b)*c$","enum":["x")";
+  for (int i = 0; i < 6000; ++i) text.append(",\"").append(30, 'a').append(std::to_string(i)).append("\"");
+  return text + "]}";
+}
+
 TEST(GrammarCompilerTest, TimeAndMemoryAreBounded) {
   GrammarCompilerOptions options;
   options.limits.time = std::chrono::milliseconds(50);
   auto compiler = GrammarCompiler::create(tiny_vocabulary(), options).value();
-  const Status late = compiler->compile(spec_of(Kind::kRegex, slow_expression(1))).wait().status();
+  const Status late = compiler->compile(spec_of(Kind::kJsonSchema, slow_schema())).wait().status();
   EXPECT_EQ(late.code(), StatusCode::kResourceExhausted) << late.to_string();
   options.limits.time = std::chrono::milliseconds(20'000);
   options.limits.bytes = 1 << 16;
   auto small = GrammarCompiler::create(tiny_vocabulary(), options).value();
   const Status large = small->compile(spec_of(Kind::kRegex, slow_expression(2))).wait().status();
   EXPECT_EQ(large.code(), StatusCode::kResourceExhausted) << large.to_string();
+}
+
+// Masks along a text, whenever they were made.
+std::vector<uint32_t> masks_of(const SharedGrammar& grammar, const GrammarSpec& spec, std::string_view text) {
+  GrammarMatcher matcher = GrammarMatcher::create(grammar, spec, std::span(&kTinyStop, 1)).value();
+  std::vector<int32_t> tokens;
+  EXPECT_TRUE(tiny_tokenizer().encode_plain(text, tokens).ok());
+  std::vector<uint32_t> all(matcher.mask_words() * (tokens.size() + 1));
+  EXPECT_EQ(matcher.masks_along(tokens, all).value(), static_cast<int>(tokens.size()) + 1) << text;
+  return all;
+}
+
+TEST(GrammarCompilerTest, WhenMasksAreMadeDoesNotShow) {
+  const GrammarSpec spec =
+      spec_of(Kind::kJsonSchema,
+              R"({"type":"object","properties":{"name":{"type":"string","maxLength":20},"tags":{"type":"array","items":
+                 {"enum":["red","green"]}},"n":{"type":"integer","minimum":-3,"maximum":70000}},"required":["name"]})");
+  const std::string_view text = R"({"name": "some \"one\"", "tags": ["red", "green"], "n": 65536})";
+  GrammarCompilerOptions options;
+  options.mask_bytes = 0;
+  options.first_masks = std::chrono::milliseconds(60'000);
+  auto before = GrammarCompiler::create(tiny_vocabulary(), options).value();
+  const std::vector<uint32_t> want = masks_of(before->compile(spec).wait().value(), spec, text);
+  options.first_masks = std::chrono::milliseconds(0);
+  auto after = GrammarCompiler::create(tiny_vocabulary(), options).value();
+  const SharedGrammar grammar = after->compile(spec).wait().value();
+  // Several answers and the compiler's own threads come to the same states.
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) threads.emplace_back([&] { EXPECT_EQ(masks_of(grammar, spec, text), want); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(GrammarCompilerTest, MasksMadeAfterwardsCount) {
+  GrammarCompilerOptions options;
+  options.first_masks = std::chrono::milliseconds(0);
+  auto compiler = GrammarCompiler::create(tiny_vocabulary(), options).value();
+  const GrammarSpec spec = spec_of(Kind::kRegex, "([a-z]{1,30}|[^0-9]{1,20})x");
+  const SharedGrammar grammar = compiler->compile(spec).wait().value();
+  // While it is used its masks come, and the store counts them.
+  const int64_t key = 1024;
+  for (int i = 0; i < 4000 && compiler->cache_stats().bytes + key < grammar->bytes(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  int64_t bytes = 0;
+  while (bytes != grammar->bytes()) {
+    bytes = grammar->bytes();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  masks_of(grammar, spec, "abcx");
+  EXPECT_EQ(grammar->bytes(), bytes) << "all masks were there";
 }
 
 TEST(GrammarCompilerTest, NobodyWaitsAnyMore) {

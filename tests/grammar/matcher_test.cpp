@@ -1,9 +1,11 @@
 // GrammarMatcher: trigger and bound tokens, stop tokens, rollback, drafts; and masks against acceptance.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "byte_vocabulary.h"
+#include "grammar/codepoint_set.h"
 #include "grammar/grammar_matcher.h"
 
 namespace deepinfer {
@@ -179,6 +181,82 @@ TEST_F(Matcher, MasksAndAcceptanceAgreeOnRandomWalks) {
 }
 
 // What was compiled before, and is shared by rules, changes no mask.
+TEST_F(Matcher, ClassesHaveExactlyTheirCharacters) {
+  constexpr std::array<uint32_t, 20> kEdges{0x20,   0x7F,   0x80,   0x7FF,   0x800,   0xFFF,   0x1000,
+                                            0x1234, 0x5678, 0xAC00, 0xCFFF,  0xD000,  0xD55C,  0xD7A3,
+                                            0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x1F64F, 0x10FFFF};
+  const auto is_character = [](uint32_t c) { return c < 0xD800 || (c > 0xDFFF && c <= 0x10FFFF); };
+  std::mt19937 random(11);
+  for (int round = 0; round < 120; ++round) {
+    uint32_t first = kEdges[random() % kEdges.size()], last = kEdges[random() % kEdges.size()];
+    if (round % 3 == 0) first = 0x80 + static_cast<uint32_t>(random() % (0xD800 - 0x80));
+    if (first > last) std::swap(first, last);
+    if (first <= 0xDFFF && last >= 0xD800) last = std::max<uint32_t>(first, 0xD7FF);
+    std::vector<uint32_t> probes{first, last, first + 1, last + 1, last - 1, first - 1};
+    for (const uint32_t edge : kEdges) probes.push_back(edge);
+    for (int i = 0; i < 40; ++i) probes.push_back(first + static_cast<uint32_t>(random() % (last - first + 1)));
+    std::string text = "[";
+    append_utf8(first, text);
+    text += "-";
+    append_utf8(last, text);
+    const GrammarSpec spec = spec_of(Kind::kRegex, text + "]");
+    const Result<SharedGrammar> grammar = compiler_->compile(spec).wait();
+    ASSERT_TRUE(grammar.ok()) << spec.text << grammar.status().to_string();
+    for (const uint32_t c : probes) {
+      if (!is_character(c) || c < 0x20) continue;
+      std::string character;
+      append_utf8(c, character);
+      ASSERT_EQ(takes(grammar.value(), spec, character), c >= first && c <= last)
+          << spec.text << ", U+" << std::hex << c << " in " << first << " to " << last;
+    }
+  }
+  // Every character of JSON text.
+  const GrammarSpec any = spec_of(Kind::kJsonSchema, R"({"type":"string"})");
+  const SharedGrammar grammar = compiler_->compile(any).wait().value();
+  for (uint32_t c = 0x20; c <= 0x10FFFF; c += c < 0x3000 || (c > 0xCF00 && c < 0xE100) ? 1 : 97) {
+    if (!is_character(c) || c == '"' || c == '\\') continue;
+    std::string character = "\"";
+    append_utf8(c, character);
+    ASSERT_TRUE(takes(grammar, any, character + "\"")) << "U+" << std::hex << c;
+  }
+}
+
+// Tokens of several characters, in every state that a text comes through: the mask is what would be accepted.
+TEST(MatcherOfTokens, MasksAreWhatIsAccepted) {
+  auto compiler = GrammarCompiler::create(tiny_vocabulary()).value();
+  const std::pair<GrammarSpec, std::string> kTexts[] = {
+      {spec_of(Kind::kJsonSchema, R"({"type":"string","minLength":1,"maxLength":255})"),
+       "\"Once upon a time, there was\""},
+      {spec_of(Kind::kJsonSchema, R"({"type":"string","minLength":40,"maxLength":70})"),
+       "\"Once upon a time, there was a small model that told stories\""},
+      {spec_of(Kind::kJsonSchema, R"({"type":"string","maxLength":12})"), "\"Once \\\"upon\""},
+      {spec_of(Kind::kJsonSchema, R"({"properties":{"a":{"type":"string","pattern":"^[^x]{2,90}$"},"b":{"type":"array",
+        "items":{"enum":["one","two"]},"maxItems":50}},"required":["a","b"]})"),
+       R"({"a": "any thing", "b": ["one", "two", "one"]})"},
+      {spec_of(Kind::kRegex, "[^\n]{3,400}\n.{40}"), "What is it?\nIt is a text without another line break."},
+      {spec_of(Kind::kEbnf, "root ::= \"x\" [^y\\n]{33,40} \"y\""), "xab and so on until there are enough ofy"},
+      {spec_of(Kind::kEbnf, "root ::= ([a-zäöü] \" \"){40,60} end\nend ::= \"ß\" | \"zz\""), "a b ä ö c d "},
+  };
+  for (const auto& [spec, text] : kTexts) {
+    const Result<SharedGrammar> grammar = compiler->compile(spec).wait();
+    ASSERT_TRUE(grammar.ok()) << spec.text << ": " << grammar.status().to_string();
+    GrammarMatcher matcher = GrammarMatcher::create(grammar.value(), spec, std::span(&kTinyStop, 1)).value();
+    std::vector<uint32_t> mask(matcher.mask_words());
+    std::vector<int32_t> tokens;
+    ASSERT_TRUE(tiny_tokenizer().encode_plain(text, tokens).ok());
+    for (const int32_t next : tokens) {
+      ASSERT_TRUE(matcher.fill_mask(mask).ok());
+      for (int32_t token = 0; token < tiny_tokenizer().vocabulary(); ++token) {
+        const bool allowed = (mask[static_cast<size_t>(token / 32)] >> (token % 32) & 1) != 0;
+        const bool accepted = matcher.accept(token);
+        if (accepted) matcher.rollback(1);
+        ASSERT_EQ(allowed, accepted) << spec.text << ": " << tiny_tokenizer().bytes(token);
+      }
+      ASSERT_TRUE(matcher.accept(next)) << spec.text << ": " << tiny_tokenizer().bytes(next);
+    }
+  }
+}
+
 TEST_F(Matcher, MasksDoNotDependOnOtherGrammars) {
   const char* const kSchemas[] = {
       R"({"type":"string","maxLength":20})",

@@ -4,7 +4,8 @@
 // tests/data/grammar/real_schema_outcomes.tsv says which of the former are compiled; what is compiled once must stay
 // so.
 //
-// With --gtest_also_run_disabled_tests the test WriteOutcomes writes the file anew.
+// With --gtest_also_run_disabled_tests the test WriteOutcomes writes the file anew, and WriteSchemas what is compiled
+// as real_schemas.jsonl, for bench/grammar_speed.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -256,6 +257,13 @@ TEST(RealSchemas, DISABLED_WriteOutcomes) {
     std::replace(message.begin(), message.end(), '\t', ' ');
     out << c.name << '\t' << (grammar.ok() ? "compiled" : "refused") << '\t' << message.substr(0, 200) << '\n';
   }
+}
+
+TEST(RealSchemas, DISABLED_WriteSchemas) {
+  std::ofstream out("real_schemas.jsonl");
+  const std::map<std::string, bool> known = known_outcomes();
+  for (const Case& c : real_schemas())
+    if (known.at(c.name)) out << Json{{"name", c.name}, {"strict", false}, {"schema", c.schema}}.dump() << '\n';
 }
 
 }  // namespace
