@@ -71,10 +71,12 @@ GenerationFields read_generation_fields(const Fields& request, ChoiceCount choic
   out.stop_token_ids = read_stop_tokens(request);
   out.ignore_eos = request.boolean("ignore_eos").value_or(false);
   out.min_tokens = request.u32("min_tokens").value_or(0);
-  if (const auto prompt = request.integer_in("prompt_logprobs", 0, 20)) {
-    if (request.boolean("stream").value_or(false))
-      fail_request("prompt_logprobs should not be used with stream = true");
-    out.prompt_logprobs = static_cast<int32_t>(*prompt);
+  if (choices == ChoiceCount::kSeveral) {
+    if (const auto prompt = request.integer_in("prompt_logprobs", 0, 20)) {
+      if (request.boolean("stream").value_or(false))
+        fail_request("prompt_logprobs should not be used with stream = true");
+      out.prompt_logprobs = static_cast<int32_t>(*prompt);
+    }
   }
   out.priority = static_cast<int32_t>(request.integer_in("priority", -1000, 1000).value_or(0));
   out.timeout = read_timeout(request);
@@ -87,10 +89,9 @@ GenerationFields read_generation_fields(const Fields& request, ChoiceCount choic
 
 std::vector<std::string_view> generation_field_names(ChoiceCount choices) {
   std::vector<std::string_view> names = {
-      "presence_penalty", "frequency_penalty", "repetition_penalty", "min_p",      "top_k",
-      "logit_bias",       "stop_token_ids",    "ignore_eos",         "min_tokens", "prompt_logprobs",
-      "priority",         "timeout",           "cache_salt"};
-  if (choices == ChoiceCount::kSeveral) names.push_back("n");
+      "presence_penalty", "frequency_penalty", "repetition_penalty", "min_p",    "top_k",   "logit_bias",
+      "stop_token_ids",   "ignore_eos",        "min_tokens",         "priority", "timeout", "cache_salt"};
+  if (choices == ChoiceCount::kSeveral) names.insert(names.end(), {"n", "prompt_logprobs"});
   return names;
 }
 
