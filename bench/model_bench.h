@@ -19,6 +19,7 @@ struct SyntheticBenchOptions {
   uint64_t memory_bytes = 0;                   // most memory for weights and for the buffer read between two uses
   int threads = 0;                             // of the backend; 0: one per physical core
   std::vector<int64_t> prefill = {512, 2048};  // prompt lengths
+  int64_t prefill_chunk = 2048;                // most rows of a step
   int samples = 9;                             // of decode; prefill takes a third of them, at least 3
   bool profile = false;                        // also a result for every operation
 };

@@ -135,7 +135,6 @@ class SyntheticBench {
 }  // namespace
 
 Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& backend, ResultSink sink) {
-  constexpr int64_t kChunk = 512;
   TimedOps ops(backend);  // two clock reads a call: some microseconds of a step that takes milliseconds
   // Of the limits: its threads sleep while those of the backend work.
   ThreadPool pool({.threads = options.threads, .spin_microseconds = 20});
@@ -144,11 +143,12 @@ Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& backend,
   DI_ASSIGN_OR_RETURN(const int experts, experts_that_fit(options, buffer_bytes));
   int64_t longest = 1;
   for (const int64_t rows : options.prefill) longest = std::max(longest, rows);
+  const int64_t chunk = std::min(options.prefill_chunk, longest);
   DI_ASSIGN_OR_RETURN(const auto layers, SyntheticLayers::make(layer_slice(options.config, options.layers, experts),
-                                                               std::min(kChunk, longest), longest + 1, ops));
+                                                               chunk, longest + 1, ops));
   DI_ASSIGN_OR_RETURN(ReadBandwidth bandwidth, ReadBandwidth::prepare(static_cast<int64_t>(buffer_bytes), pool));
   SyntheticBench bench(options, *layers, std::move(bandwidth), pool, ops);
-  for (const int64_t rows : options.prefill) DI_RETURN_IF_ERROR(bench.prefill(rows, std::min(kChunk, longest), sink));
+  for (const int64_t rows : options.prefill) DI_RETURN_IF_ERROR(bench.prefill(rows, chunk, sink));
   return bench.decode(longest, sink);
 }
 

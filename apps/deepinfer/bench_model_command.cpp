@@ -13,6 +13,7 @@
 #include "bench/released_config.h"
 #include "bench_report.h"
 #include "command.h"
+#include "engine/generator.h"
 #include "model_location.h"
 #include "number_option.h"
 #include "text_input.h"
@@ -39,6 +40,7 @@ struct BenchModelOptions {
   std::optional<int32_t> samples;
   std::optional<double> working_set;
   std::vector<int64_t> prefill;
+  std::optional<int64_t> prefill_chunk;
   bool synthetic = false;
   bool profile = false;
   bool json = false;
@@ -62,6 +64,7 @@ ExitCode bench_synthetic(const BenchModelOptions& options) {
   bench.threads = options.threads.value_or(0);
   bench.samples = options.samples.value_or(9);
   if (!options.prefill.empty()) bench.prefill = options.prefill;
+  bench.prefill_chunk = options.prefill_chunk.value_or(kPrefillChunk);
   bench.profile = options.profile;
   bench.memory_bytes = memory_bytes_or_half(options.working_set);
   CpuOpsOptions cpu;
@@ -115,6 +118,9 @@ void add_bench_model_command(CLI::App& bench, Action& action) {
           "with --synthetic: prompt lengths (default 512,2048)")
       ->delimiter(',')
       ->type_name("N,...")
+      ->needs(synthetic);
+  add_number<int64_t>(command, "--prefill-chunk", options->prefill_chunk, {.lowest = 1, .highest = 65536},
+                      "with --synthetic: prompt tokens a step (default: 2048)")
       ->needs(synthetic);
   add_number<double>(command, "--working-set", options->working_set, {.lowest = 0.1, .highest = 100000},
                      "with --synthetic: most memory in GB (default: half of this machine's)")

@@ -25,7 +25,7 @@ void add_model_options(CLI::App& command, GenerationOptions& options) {
                       "--speculative-sampling rejection")
       ->group(kGroup);
   add_number<int64_t>(command, "--prefill-chunk", options.prefill_chunk, {.lowest = 1, .highest = 65536},
-                      "prompt tokens a step; never changes the answer")
+                      "prompt tokens a step (default: 2048; 512 for models below 1 GiB); never changes the answer")
       ->group(kGroup);
   static const std::map<std::string, PrefillMode> kModes = {
       {"exact", PrefillMode::kExact}, {"full", PrefillMode::kFull}, {"bounded-replay", PrefillMode::kBoundedReplay}};

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Generator>> open_cached(const GenerationOptions& options,
   engine.model = folder;
   engine.max_context = options.max_context.value_or(0);
   engine.max_sequences = 1;
-  engine.step_rows = options.prefill_chunk.value_or(kDefaultPrefillChunk);
+  engine.step_rows = options.prefill_chunk.value_or(default_prefill_chunk(folder));
   engine.kv_disk_folder = *options.kv_cache;
   if (options.kv_cache_size) engine.kv_disk_bytes = static_cast<int64_t>(1e9 * *options.kv_cache_size);
   std::error_code error;

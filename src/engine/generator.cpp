@@ -291,7 +291,7 @@ Status check_replay(const GeneratorOptions& options, const ModelInfo& info) {
 Result<std::unique_ptr<Generator>> open_generator(const GeneratorOptions& options, std::unique_ptr<Ops> ops) {
   DI_RETURN_IF_ERROR(check_options(options));
   GeneratorOptions resolved = options;
-  if (resolved.prefill_chunk == 0) resolved.prefill_chunk = kDefaultPrefillChunk;
+  if (resolved.prefill_chunk == 0) resolved.prefill_chunk = default_prefill_chunk(options.model);
   ModelOptions wanted;
   wanted.folder = options.model;
   wanted.limits.rows = resolved.prefill_chunk;
@@ -306,6 +306,18 @@ Result<std::unique_ptr<Generator>> open_generator(const GeneratorOptions& option
 }
 
 }  // namespace
+
+int64_t default_prefill_chunk(const std::filesystem::path& model) {
+  constexpr uintmax_t kLargeModel = uintmax_t{1} << 30;  // bytes: more than most caches hold
+  uintmax_t bytes = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator file(model, error), end; !error && file != end; file.increment(error)) {
+    std::error_code unknown;
+    const uintmax_t size = file->file_size(unknown);
+    if (!unknown) bytes += size;
+  }
+  return bytes < kLargeModel ? kSmallModelPrefillChunk : kPrefillChunk;
+}
 
 Result<std::unique_ptr<Generator>> Generator::open(const GeneratorOptions& options, std::unique_ptr<Ops> ops) {
   DI_CHECK(ops != nullptr, "a generator needs a backend");

@@ -26,13 +26,17 @@ enum class PrefillMode {
   kBoundedReplay,  // DeepInfer's approximation: the decoder half sees the last replay_tokens prompt tokens only
 };
 
-inline constexpr int64_t kDefaultPrefillChunk = 512;
+// Rows of a prefill step.  A row meets few of 384 experts: one step of 2048 rows reads the experts' weights once where
+// four of 512 read them four times.  For a model that caches hold this only costs memory.
+inline constexpr int64_t kSmallModelPrefillChunk = 512, kPrefillChunk = 2048;
+// The one of them that fits the files of a model's folder.
+int64_t default_prefill_chunk(const std::filesystem::path& model);
 inline constexpr int64_t kDefaultReplayTokens = 140;
 
 struct GeneratorOptions {
   std::filesystem::path model;  // folder with config.json, tokenizer.json, safetensors
   int64_t max_context = 0;      // tokens; 0: the model's own maximum
-  int64_t prefill_chunk = 0;    // rows a prefill step; 0: kDefaultPrefillChunk.  Never changes the answer
+  int64_t prefill_chunk = 0;    // rows a prefill step; 0: default_prefill_chunk.  Never changes the answer
   PrefillMode prefill = PrefillMode::kExact;
   int64_t replay_tokens = kDefaultReplayTokens;  // kBoundedReplay only
 };
