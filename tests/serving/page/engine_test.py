@@ -101,7 +101,9 @@ class EngineTest(PageCase):
         self.server.key = "sesame"
         page = self.open("#engine")
         page.click("dialog button", "Cancel")  # the list of models was refused as well
+        page.wait("!document.querySelector('dialog')")
         page.wait("document.querySelector('.engine .failure').innerText.includes('A valid API key is needed.')")
+        page.wait("performance.getEntriesByType('resource').filter((entry) => entry.name.endsWith('/metrics')).length > 2")
         self.assertEqual(page.count("dialog"), 0)  # polling asks nobody
         page.click(".engine .failure button", "Enter the key")
         page.wait("document.activeElement.id === 'api-key'")
