@@ -20,6 +20,7 @@ void add_inspect_command(CLI::App& program, Action& action);
 void add_tokenize_command(CLI::App& program, Action& action);
 void add_batch_command(CLI::App& program, Action& action);
 void add_replay_command(CLI::App& program, Action& action);
+void add_serve_command(CLI::App& program, Action& action);
 void add_bench_command(CLI::App& program, Action& action);
 
 // Of `bench`.

@@ -20,12 +20,13 @@ constexpr const char* kExamples = R"(Examples:
   echo "What is 3 + 4?" | deepinfer run --thinking
   deepinfer chat                             a conversation
   deepinfer batch requests.jsonl -o results.jsonl
+  deepinfer serve                            an HTTP endpoint for OpenAI's and Anthropic's clients
   deepinfer inspect MODEL --verify           what a model is made of, and whether its files are whole
   deepinfer COMMAND --help                   options and examples of one command
 
 Without -m the demonstration model DeepSeek-V4.1-Tiny answers; see -m of `deepinfer run --help`.
-Exit codes: 0 done, 2 wrong options, 3 wrong model, file or prompt, 4 this build or machine cannot, 5 a replayed answer differs, 74
-a model file shrank while in use, 130 interrupted, 1 a bug.)";
+Exit codes: 0 done, 2 wrong options, 3 wrong model, file or prompt, 4 this build or machine cannot, 5 a replayed answer differs, 6
+the server ended requests, 74 a model file shrank while in use, 130 interrupted, 1 a bug.)";
 
 // "deepinfer run", the command that was being read when parsing failed.
 std::string parsed_command(const CLI::App& program) {
@@ -58,6 +59,7 @@ ExitCode run_program(int argc, char** argv) {
   add_inspect_command(program, action);
   add_tokenize_command(program, action);
   add_batch_command(program, action);
+  add_serve_command(program, action);
   add_replay_command(program, action);
   add_bench_command(program, action);
 
@@ -76,7 +78,7 @@ ExitCode run_program(int argc, char** argv) {
     out.write(version_text() + "\n");
     return out.status().ok() ? ExitCode::kOk : report_error(out.status());
   }
-  if (!action) return usage_error(program, "no command given: run, chat, inspect, tokenize, batch or bench");
+  if (!action) return usage_error(program, "no command given: run, chat, inspect, tokenize, batch, serve or bench");
   return action();
 }
 

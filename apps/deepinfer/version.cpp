@@ -17,6 +17,10 @@ std::string version_text() {
                      selected.ok() ? std::string(to_string(*selected)) : "none, " + selected.status().message());
 }
 
+std::string program_version() {
+  return kVersion;
+}
+
 std::string commit_id() {
   return kCommit;
 }

@@ -8,6 +8,7 @@ namespace deepinfer::cli {
 // Version, commit, compiler, and the CPU paths with the one this machine gets.
 std::string version_text();
 
+std::string program_version();
 std::string commit_id();
 
 }  // namespace deepinfer::cli

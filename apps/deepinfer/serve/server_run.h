@@ -1,0 +1,35 @@
+// One run of the server: from the loaded engine to the exit code.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine_options.h"
+#include "exit_code.h"
+#include "text/protocol/inference_request.h"
+
+namespace deepinfer::cli {
+
+struct ServerOptions {
+  EngineCommandOptions engine;
+  std::string host = "127.0.0.1";
+  std::optional<int32_t> port;           // default: kDefaultPort; 0: any that is free
+  std::optional<std::string> unix_path;  // a Unix socket instead of host and port
+  std::optional<std::string> tls_certificate, tls_key;
+  std::optional<std::string> api_key_file;
+  bool insecure_no_auth = false;
+  std::vector<std::string> model_names;  // empty: DeepSeek-V4.1-Flash and the model's own
+  Profile profile = Profile::kExtended;
+  std::optional<int32_t> drain_seconds;
+};
+
+inline constexpr int32_t kDefaultPort = 8000;
+inline constexpr int32_t kDefaultDrainSeconds = 30;
+
+// Serves until SIGTERM or SIGINT.  kOk: every request was answered; kUnanswered: some had to be ended.
+ExitCode run_server(const ServerOptions& options);
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,68 @@
+// `deepinfer serve`: an endpoint that speaks the protocols of OpenAI and Anthropic.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "command.h"
+#include "number_option.h"
+#include "serve/server_run.h"
+
+namespace deepinfer::cli {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  deepinfer serve                                     the demonstration model on http://127.0.0.1:8000
+  deepinfer serve --host 0.0.0.0 --api-key-file keys.txt --tls-cert chain.pem --tls-key key.pem
+  deepinfer serve --unix /run/deepinfer.sock --served-model-name my-model
+
+Routes: /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, /tokenize,
+/detokenize, /version, /health/live, /health/ready, /metrics; docs/server.md describes them. The key file holds one key a
+line, with limits behind it: KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N].
+SIGTERM or Ctrl-C: new requests are refused, those that run are finished or, after --drain-seconds, ended with an error
+event. Exit code 0: every request was answered; 6: some were ended.)";
+
+}  // namespace
+
+void add_serve_command(CLI::App& program, Action& action) {
+  auto options = std::make_shared<ServerOptions>();
+  CLI::App& command = *program.add_subcommand("serve", "Serve the model over HTTP: OpenAI's and Anthropic's protocols");
+  command.footer(kExamples);
+  command
+      .add_option("--host", options->host,
+                  "address to listen at (default: 127.0.0.1); others than this machine's own need --api-key-file")
+      ->type_name("ADDRESS");
+  add_number<int32_t>(command, "--port", options->port, {.lowest = 0, .highest = 65535},
+                      "TCP port (default: 8000; 0: any that is free)");
+  command.add_option("--unix", options->unix_path, "listen at this Unix socket instead")->type_name("PATH");
+  command.add_option("--tls-cert", options->tls_certificate, "certificate chain (PEM): serve HTTPS")->type_name("FILE");
+  command.add_option("--tls-key", options->tls_key, "its private key (PEM)")->type_name("FILE");
+  command.add_option("--api-key-file", options->api_key_file, "keys of those who may use the server, one a line")
+      ->type_name("FILE");
+  command.add_flag("--insecure-no-auth", options->insecure_no_auth,
+                   "let everybody who reaches the server use it, from other machines too");
+  command
+      .add_option("--served-model-name", options->model_names,
+                  "a name that `model` of a request may have (may be repeated; default: DeepSeek-V4.1-Flash and the "
+                  "model's own)")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  command
+      .add_option_function<std::string>(
+          "--api-profile",
+          [options](const std::string& name) {
+            if (name != "deepseek" && name != "extended")
+              throw CLI::ValidationError("--api-profile", "`" + name + "` is not allowed, allowed: extended, deepseek");
+            options->profile = name == "deepseek" ? Profile::kDeepSeek : Profile::kExtended;
+          },
+          "extended (default), or deepseek: the official API without extensions")
+      ->type_name("NAME");
+  add_number<int32_t>(command, "--drain-seconds", options->drain_seconds, {.lowest = 0, .highest = 86400},
+                      "how long running requests may go on after SIGTERM (default: 30)");
+  add_engine_options(command, options->engine);
+  add_request_log_option(command, options->engine);
+  command.callback([options, &action] { action = [options] { return run_server(*options); }; });
+}
+
+}  // namespace deepinfer::cli
