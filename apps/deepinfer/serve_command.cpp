@@ -15,6 +15,7 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer serve --host 0.0.0.0 --api-key-file keys.txt --tls-cert chain.pem --tls-key key.pem
   deepinfer serve --unix /run/deepinfer.sock --served-model-name my-model
 
+The page at / is a chat, its #engine a view of the engine at work.
 Routes: /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, /tokenize,
 /detokenize, /version, /health/live, /health/ready, /metrics; docs/server.md describes them. The key file holds one key a
 line, with limits behind it: KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N].

@@ -13,6 +13,7 @@
 #include "serving/api/api.h"
 #include "serving/http/http_server.h"
 #include "serving/http/transport_metrics.h"
+#include "serving/page/page_routes.h"
 #include "terminal.h"
 #include "version.h"
 
@@ -124,13 +125,17 @@ ExitCode run_server(const ServerOptions& options) {
   http.tls_certificate_file = options.tls_certificate.value_or("");
   http.tls_key_file = options.tls_key.value_or("");
   http.drain_paths = {"/health/live", "/health/ready", "/metrics"};
-  http.check_head = [&api](const serving::HttpRequest& request) { return api.check_head(request); };
+  http.check_head = [&api](const serving::HttpRequest& request) -> std::optional<serving::HttpResponse> {
+    if (serving::is_page_path(request.path)) return std::nullopt;  // needs no key
+    return api.check_head(request);
+  };
   http.error_response = serving::Api::transport_error;
   // A page of another name that points to this machine's address may not use a server without keys.
   if (!options.api_key_file && !options.insecure_no_auth && !options.unix_path)
     http.allowed_hosts = {"localhost", "127.0.0.1", "::1", "[::1]", options.host};
-  auto server = serving::HttpServer::open(
-      std::move(http), [&](std::shared_ptr<serving::HttpExchange> exchange) { api.handle(std::move(exchange)); });
+  auto server = serving::HttpServer::open(std::move(http), [&](std::shared_ptr<serving::HttpExchange> exchange) {
+    if (!serving::answer_page(*exchange)) api.handle(std::move(exchange));
+  });
   if (!server.ok()) return report_error(server.status());
   counted = server->get();
   greet(options, *loaded, models, (*server)->ports().front());
