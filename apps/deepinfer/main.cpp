@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "command.h"
 #include "help_format.h"
 #include "interrupt.h"
+#include "serve/config_arguments.h"
 #include "standard_output.h"
 #include "version.h"
 
@@ -64,8 +68,11 @@ ExitCode run_program(int argc, char** argv) {
   add_bench_command(program, action);
 
   StandardOutput out;
+  auto arguments = with_config_file({argv + std::min(argc, 1), argv + argc}, *program.get_subcommand("serve"));
+  if (!arguments.ok()) return report_error(arguments.status());
   try {
-    program.parse(argc, argv);
+    std::reverse(arguments->begin(), arguments->end());  // as CLI11 takes them
+    program.parse(std::move(*arguments));
   } catch (const CLI::CallForHelp&) {
     const CLI::App* app = &program;
     while (!app->get_subcommands().empty()) app = app->get_subcommands().front();

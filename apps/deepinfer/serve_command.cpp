@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   deepinfer serve                                     the demonstration model on http://127.0.0.1:8000
   deepinfer serve --host 0.0.0.0 --api-key-file keys.txt --tls-cert chain.pem --tls-key key.pem
+  deepinfer serve --config deepinfer.toml --access-log access.jsonl
   deepinfer serve --unix /run/deepinfer.sock --served-model-name my-model
 
 The page at / is a chat, its #engine a view of the engine at work.
@@ -61,9 +62,17 @@ void add_serve_command(CLI::App& program, Action& action) {
       ->type_name("NAME");
   add_number<int32_t>(command, "--drain-seconds", options->drain_seconds, {.lowest = 0, .highest = 86400},
                       "how long running requests may go on after SIGTERM (default: 30)");
+  command.add_option("--access-log", options->access_log, "append one line of JSON a request; -: standard error")
+      ->type_name("FILE");
+  command
+      .add_option("--config", "options of this command in TOML, such as `port = 8080`; those given here win")
+      ->type_name("FILE");
   add_engine_options(command, options->engine);
   add_request_log_option(command, options->engine);
-  command.callback([options, &action] { action = [options] { return run_server(*options); }; });
+  command.callback([options, &command, &action] {
+    options->given = command.config_to_str();
+    action = [options] { return run_server(*options); };
+  });
 }
 
 }  // namespace deepinfer::cli

@@ -11,6 +11,7 @@
 
 #include "serve/termination_signals.h"
 #include "serving/api/api.h"
+#include "serving/http/access_log.h"
 #include "serving/http/http_server.h"
 #include "serving/http/transport_metrics.h"
 #include "serving/page/page_routes.h"
@@ -48,6 +49,10 @@ Status check_access(const ServerOptions& options, const serving::HttpListener& l
                   options.host));
 }
 
+std::string requests(size_t count) {
+  return count == 1 ? "1 request" : fmt::format("{} requests", count);
+}
+
 std::string display_host(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
@@ -58,6 +63,7 @@ void greet(const ServerOptions& options, const LoadedEngine& loaded, const std::
       options.unix_path ? "http://localhost" : fmt::format("{}://{}:{}", scheme, display_host(options.host), port);
   const std::string where = options.unix_path ? "--unix-socket " + *options.unix_path + " " : "";
   const std::string key = options.api_key_file ? " -H \"Authorization: Bearer $KEY\"" : "";
+  if (!options.given.empty()) write_standard_error("deepinfer: options\n" + options.given);
   write_standard_error(fmt::format(
       "deepinfer: {} on {} ({}, {} tokens, {} profile{})\n"
       "  curl {}{}/v1/chat/completions{} -H 'Content-Type: application/json' \\\n"
@@ -107,6 +113,12 @@ ExitCode run_server(const ServerOptions& options) {
     if (!read.ok()) return report_error(read.status());
     keys = std::move(read).value();
   }
+  std::unique_ptr<serving::AccessLog> access_log;
+  if (options.access_log) {
+    auto log = serving::AccessLog::open(*options.access_log);
+    if (!log.ok()) return report_error(log.status());
+    access_log = std::move(log).value();
+  }
   const TerminationSignals signals;
   Result<LoadedEngine> loaded = open_engine(options.engine);
   if (!loaded.ok()) return report_error(loaded.status());
@@ -130,6 +142,7 @@ ExitCode run_server(const ServerOptions& options) {
     return api.check_head(request);
   };
   http.error_response = serving::Api::transport_error;
+  if (access_log) http.on_access = [&](const serving::HttpAccess& access) { access_log->record(access); };
   // A page of another name that points to this machine's address may not use a server without keys.
   if (!options.api_key_file && !options.insecure_no_auth && !options.unix_path)
     http.allowed_hosts = {"localhost", "127.0.0.1", "::1", "[::1]", options.host};
@@ -145,7 +158,7 @@ ExitCode run_server(const ServerOptions& options) {
   const int drain_seconds = options.drain_seconds.value_or(kDefaultDrainSeconds);
   if (const size_t running = api.running(); running > 0)
     write_standard_error(
-        fmt::format("deepinfer: waiting up to {} s for {} requests; once more ends at once\n", drain_seconds, running));
+        fmt::format("deepinfer: waiting up to {} s for {}; once more ends at once\n", drain_seconds, requests(running)));
   api.begin_drain();
   (*server)->begin_drain();
   if (const auto second = drain(api, signals, std::chrono::seconds(drain_seconds))) _exit(128 + *second);
@@ -157,7 +170,7 @@ ExitCode run_server(const ServerOptions& options) {
   const Status closed = loaded->close();
   if (!closed.ok()) return report_error(closed);
   if (unanswered + cut == 0) return ExitCode::kOk;
-  write_standard_error(fmt::format("deepinfer: {} requests were ended\n", std::max(unanswered, cut)));
+  write_standard_error(fmt::format("deepinfer: {} not answered\n", requests(std::max(unanswered, cut))));
   return ExitCode::kUnanswered;
 }
 

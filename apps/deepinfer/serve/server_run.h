@@ -24,6 +24,8 @@ struct ServerOptions {
   std::vector<std::string> model_names;  // empty: DeepSeek-V4.1-Flash and the model's own
   Profile profile = Profile::kExtended;
   std::optional<int32_t> drain_seconds;
+  std::optional<std::string> access_log;  // a file, or "-"
+  std::string given;                      // the options that were given, as TOML: printed at the start
 };
 
 inline constexpr int32_t kDefaultPort = 8000;
