@@ -86,10 +86,10 @@ std::vector<BodyCase> accepted() {
                              "\\uD800\\uDC00",
                              "\\u2028",
                              "\\u2029"})
-    cases.push_back({"7: escapes", "\"" + std::string(escape) + "\""});
+    cases.push_back({"7: escapes", fmt::format("\"{}\"", escape)});
   for (const char* text : {"\x7F", "\u0080", "é", "€", "\u2028", "\u2029", "\uFEFF", "\uFFFD", "\uFFFF", "😀",
                            "\U0010FFFF", "/", "'", "a/*b*/c//d", "[{]}:,", "true", "\u00A0"})
-    cases.push_back({"7: characters that need no escape", "\"" + std::string(text) + "\""});
+    cases.push_back({"7: characters that need no escape", fmt::format("\"{}\"", text)});
   for (const char* space : {" ", "\t", "\n", "\r", " \t\r\n ", "\n\n\n"}) {
     const std::string s = space;
     cases.push_back({"2: white space around tokens", "[" + s + "1" + s + "," + s + "2" + s + "]"});
@@ -113,10 +113,10 @@ std::vector<BodyCase> rejected() {
   for (const char* escape :
        {"\\a",   "\\v",    "\\0",     "\\x41",   "\\'",     "\\e",     "\\U0041", "\\ ", "\\\n", "\\u", "\\u1",
         "\\u12", "\\u123", "\\uG000", "\\u00G0", "\\u 041", "\\u-041", "\\u{41}", "\\é", "\\1",  "\\N", "\\?"})
-    cases.push_back({"7: no such escape", "\"" + std::string(escape) + "\""});
+    cases.push_back({"7: no such escape", fmt::format("\"{}\"", escape)});
   for (const char* escape : {"\\uD800", "\\uDBFF", "\\uDC00", "\\uDFFF", "\\uD800a", "\\uD800\\n", "\\uD800\\u0041",
                              "\\uD800\\uD800", "\\uDC00\\uD800", "\\uD83D\\u", "\\uD83D\\uDE0"})
-    cases.push_back({"8.2: lone surrogate", "\"" + std::string(escape) + "\""});
+    cases.push_back({"8.2: lone surrogate", fmt::format("\"{}\"", escape)});
   for (const char* bytes : {"\x80",
                             "\xBF",
                             "\xC0\x80",
@@ -140,7 +140,7 @@ std::vector<BodyCase> rejected() {
                             "\xE2(\xA1",
                             "\xF0(\x8C\xBC",
                             "a\xFFz"})
-    cases.push_back({"8.1: not UTF-8", "\"" + std::string(bytes) + "\""});
+    cases.push_back({"8.1: not UTF-8", fmt::format("\"{}\"", bytes)});
   for (const char* number :
        {"01",     "-01", "00",   "+1",    "+",        "-",         ".5",  "5.",   "-.5",   "1.e1", "1e",
         "1e+",    "1E-", "1ee1", "1e1.5", "1.2.3",    "0x1",       "0b1", "0o7",  "1_000", "1,5e", "1a",
