@@ -1,6 +1,8 @@
 #include "engine/generator.h"
 
+#include <dirent.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -310,11 +312,12 @@ Result<std::unique_ptr<Generator>> open_generator(const GeneratorOptions& option
 int64_t default_prefill_chunk(const std::filesystem::path& model) {
   constexpr uintmax_t kLargeModel = uintmax_t{1} << 30;  // bytes: more than most caches hold
   uintmax_t bytes = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator file(model, error), end; !error && file != end; file.increment(error)) {
-    std::error_code unknown;
-    const uintmax_t size = file->file_size(unknown);
-    if (!unknown) bytes += size;
+  // std::filesystem ends the process where memory for its iterator is short.
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(model.c_str()), ::closedir);
+  while (const dirent* file = folder == nullptr ? nullptr : ::readdir(folder.get())) {
+    struct stat found {};
+    if (::fstatat(::dirfd(folder.get()), file->d_name, &found, 0) == 0 && S_ISREG(found.st_mode))
+      bytes += static_cast<uintmax_t>(found.st_size);
   }
   return bytes < kLargeModel ? kSmallModelPrefillChunk : kPrefillChunk;
 }

@@ -29,6 +29,8 @@ TEST(CommandLine, HelpHasExamplesAndGoesToStandardOutput) {
                                                                                        {"chat"},
                                                                                        {"inspect"},
                                                                                        {"tokenize"},
+                                                                                       {"batch"},
+                                                                                       {"serve"},
                                                                                        {"bench"},
                                                                                        {"bench", "kernels"},
                                                                                        {"bench", "model"},
@@ -51,8 +53,9 @@ TEST(CommandLine, VersionNamesCommitAndPaths) {
 }
 
 TEST(CommandLine, UsageErrorsAreOneLineAndExitWithTwo) {
-  expect_error(deepinfer({}), 2, {"no command given", "run, chat, inspect, tokenize"});
-  expect_error(deepinfer({"serve"}), 2, {"serve"});
+  expect_error(deepinfer({}), 2, {"no command given", "run, chat, inspect, tokenize, batch, serve"});
+  expect_error(deepinfer({"server"}), 2, {"server"});
+  expect_error(deepinfer({"serve", "--port", "70000"}), 2, {"--port"});
   expect_error(deepinfer({"run", "--no-such-option", "x"}), 2, {"--no-such-option", "deepinfer run --help"});
   expect_error(deepinfer({"run", "two", "words"}), 2, {"words"});
   expect_error(deepinfer({"run", "hi", "-f", "file"}), 2, {"--file"});
