@@ -228,7 +228,8 @@ AnswerOrError Api::answer_now(const Route& route, const HttpRequest& request) co
       return json_response(Json{{"status", "live"}});
     case Route::Kind::kReady: {
       if (running_.closed()) return overloaded("The server is shutting down.");
-      if (engine_.stats().state != EngineState::kRunning) return overloaded("The engine is paused.");
+      if (const EngineState state = engine_.stats().state; state != EngineState::kRunning)
+        return overloaded(fmt::format("The engine is {}.", to_string(state)));
       return json_response(Json{{"status", "ready"}});
     }
     case Route::Kind::kMetrics: {
