@@ -62,7 +62,8 @@ Reading read(std::string_view bytes, uint32_t seed) {
     require(used <= kept.size());
     kept.erase(0, used);
   }
-  Reading reading{reader.progress()};
+  Reading reading;
+  reading.progress = reader.progress();
   if (reading.progress == Progress::kRefused) {
     reading.status = reader.error().status;
     require(reading.status >= 400 && !reader.error().message.empty());
