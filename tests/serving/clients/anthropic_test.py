@@ -7,6 +7,7 @@ MODEL = "DeepSeek-V4.1-Flash"
 QUESTION = dict(
     model=MODEL,
     max_tokens=24,
+    extra_body={"temperature": 0},
     messages=[{"role": "user", "content": "Hello! Who are you?"}],
     thinking={"type": "disabled"},
 )
@@ -16,7 +17,7 @@ def test_a_stream_says_what_an_object_says(server, checked):
     whole = checked(server.anthropic.messages.create(**QUESTION))
     assert whole.content[0].text and whole.usage.output_tokens > 0
     with server.anthropic.messages.stream(**QUESTION) as stream:
-        assert "".join(stream.text_stream)
+        assert "".join(stream.text_stream) == whole.content[0].text
         assert stream.get_final_message().stop_reason == whole.stop_reason
 
 
