@@ -16,6 +16,7 @@
 #include "generation_options.h"
 #include "interrupt.h"
 #include "number_option.h"
+#include "protocol_options.h"
 #include "terminal.h"
 #include "version.h"
 
@@ -36,8 +37,7 @@ struct Options {
   std::string input;
   std::string output;
   EngineCommandOptions engine;
-  std::vector<std::string> model_names;
-  Profile profile = Profile::kExtended;
+  ProtocolCommandOptions protocol;
   std::optional<uint64_t> seed;
   std::optional<int64_t> created;
   SpeculativeSampling speculative_sampling = SpeculativeSampling::kExact;
@@ -51,9 +51,7 @@ BatchContext make_context(const Options& options, const LoadedEngine& loaded) {
   requests.tokenizer = loaded.tokenizer.get();
   requests.engine = loaded.engine.get();
   requests.end_tokens = loaded.defaults.end_tokens;
-  requests.protocol.profile = options.profile;
-  requests.protocol.models = options.model_names;
-  if (options.model_names.empty()) requests.protocol.models = {"DeepSeek-V4.1-Flash", loaded.name};
+  options.protocol.apply(loaded.name, requests.protocol);
   requests.draft_tokens = options.engine.draft_tokens.value_or(-1);
   context.seed = options.seed.value_or(0);
   context.created = options.created.value_or(
@@ -123,24 +121,7 @@ void add_batch_command(CLI::App& program, Action& action) {
                   "the results; lines that it holds already are not run again, see docs/batch.md")
       ->type_name("FILE")
       ->required();
-  command
-      .add_option("--model-name", options->model_names,
-                  "a name that `model` of a request may have (may be repeated; default: DeepSeek-V4.1-Flash and the "
-                  "model's own)")
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command
-      .add_option_function<std::string>(
-          "--api-profile",
-          [options](const std::string& name) {
-            if (name != "deepseek" && name != "extended")
-              throw CLI::ValidationError("--api-profile", "`" + name + "` is not allowed, allowed: extended, deepseek");
-            options->profile = name == "deepseek" ? Profile::kDeepSeek : Profile::kExtended;
-          },
-          "extended (default), or deepseek: the official API without extensions")
-      ->type_name("NAME");
+  add_protocol_options(command, "--model-name", options->protocol);
   add_number<uint64_t>(command, "--seed", options->seed, {.lowest = 0},
                        "mixed into the seeds of requests that name none (default: 0)");
   add_number<int64_t>(command, "--created", options->created, {.lowest = 0},

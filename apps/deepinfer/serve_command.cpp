@@ -42,30 +42,12 @@ void add_serve_command(CLI::App& program, Action& action) {
       ->type_name("FILE");
   command.add_flag("--insecure-no-auth", options->insecure_no_auth,
                    "let everybody who reaches the server use it, from other machines too");
-  command
-      .add_option("--served-model-name", options->model_names,
-                  "a name that `model` of a request may have (may be repeated; default: DeepSeek-V4.1-Flash and the "
-                  "model's own)")
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  command
-      .add_option_function<std::string>(
-          "--api-profile",
-          [options](const std::string& name) {
-            if (name != "deepseek" && name != "extended")
-              throw CLI::ValidationError("--api-profile", "`" + name + "` is not allowed, allowed: extended, deepseek");
-            options->profile = name == "deepseek" ? Profile::kDeepSeek : Profile::kExtended;
-          },
-          "extended (default), or deepseek: the official API without extensions")
-      ->type_name("NAME");
+  add_protocol_options(command, "--served-model-name", options->protocol);
   add_number<int32_t>(command, "--drain-seconds", options->drain_seconds, {.lowest = 0, .highest = 86400},
                       "how long running requests may go on after SIGTERM (default: 30)");
   command.add_option("--access-log", options->access_log, "append one line of JSON a request; -: standard error")
       ->type_name("FILE");
-  command
-      .add_option("--config", "options of this command in TOML, such as `port = 8080`; those given here win")
+  command.add_option("--config", "options of this command in TOML, such as `port = 8080`; those given here win")
       ->type_name("FILE");
   add_engine_options(command, options->engine);
   add_request_log_option(command, options->engine);

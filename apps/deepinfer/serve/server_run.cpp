@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "serve/termination_signals.h"
 #include "serving/api/api.h"
@@ -69,7 +70,7 @@ void greet(const ServerOptions& options, const LoadedEngine& loaded, const std::
       "  curl {}{}/v1/chat/completions{} -H 'Content-Type: application/json' \\\n"
       "    -d '{{\"model\": \"{}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello! Who are you?\"}}]}}'\n",
       loaded.name, options.unix_path ? *options.unix_path : url, loaded.engine->backend_name(),
-      loaded.engine->max_context(), options.profile == Profile::kDeepSeek ? "deepseek" : "extended",
+      loaded.engine->max_context(), options.protocol.profile == Profile::kDeepSeek ? "deepseek" : "extended",
       options.api_key_file ? ", with keys" : "", where, url, key, models.front()));
 }
 
@@ -79,12 +80,7 @@ serving::ApiOptions api_options(const ServerOptions& options, const LoadedEngine
   requests.tokenizer = loaded.tokenizer.get();
   requests.engine = loaded.engine.get();
   requests.end_tokens = loaded.defaults.end_tokens;
-  requests.protocol.profile = options.profile;
-  requests.protocol.models = options.model_names;
-  if (options.model_names.empty()) {
-    requests.protocol.models = {"DeepSeek-V4.1-Flash"};
-    if (loaded.name != requests.protocol.models.front()) requests.protocol.models.push_back(loaded.name);
-  }
+  options.protocol.apply(loaded.name, requests.protocol);
   requests.draft_tokens = options.engine.draft_tokens.value_or(-1);
   requests.fingerprint = "deepinfer-" + commit_id();
   api.version = program_version();
@@ -157,8 +153,8 @@ ExitCode run_server(const ServerOptions& options) {
   while (!signal) signal = signals.take(std::chrono::hours(1));
   const int drain_seconds = options.drain_seconds.value_or(kDefaultDrainSeconds);
   if (const size_t running = api.running(); running > 0)
-    write_standard_error(
-        fmt::format("deepinfer: waiting up to {} s for {}; once more ends at once\n", drain_seconds, requests(running)));
+    write_standard_error(fmt::format("deepinfer: waiting up to {} s for {}; once more ends at once\n", drain_seconds,
+                                     requests(running)));
   api.begin_drain();
   (*server)->begin_drain();
   if (const auto second = drain(api, signals, std::chrono::seconds(drain_seconds))) _exit(128 + *second);

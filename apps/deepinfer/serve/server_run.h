@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "engine_options.h"
 #include "exit_code.h"
-#include "text/protocol/inference_request.h"
+#include "protocol_options.h"
 
 namespace deepinfer::cli {
 
@@ -21,8 +20,7 @@ struct ServerOptions {
   std::optional<std::string> tls_certificate, tls_key;
   std::optional<std::string> api_key_file;
   bool insecure_no_auth = false;
-  std::vector<std::string> model_names;  // empty: DeepSeek-V4.1-Flash and the model's own
-  Profile profile = Profile::kExtended;
+  ProtocolCommandOptions protocol;
   std::optional<int32_t> drain_seconds;
   std::optional<std::string> access_log;  // a file, or "-"
   std::string given;                      // the options that were given, as TOML: printed at the start
