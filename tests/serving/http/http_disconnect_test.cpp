@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "held_exchanges.h"
-#include "raw_client.h"
+#include "http_test.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -16,20 +15,14 @@ namespace {
 using namespace std::chrono_literals;
 using testing::event_stream;
 using testing::eventually;
-using testing::HeldExchanges;
-using testing::open_server;
+using testing::HttpTest;
+using testing::kGetHeld;
 using testing::RawClient;
 using testing::RawResponse;
 
-constexpr const char* kGetHeld = "GET /held HTTP/1.1\r\nHost: h\r\n\r\n";
-
-class HttpDisconnectTest : public ::testing::Test {
+class HttpDisconnectTest : public HttpTest {
  protected:
-  void SetUp() override { server_ = open_server({}, held_.handler()); }
-  RawClient connect() { return RawClient::to_port(server_->ports()[0]); }
-
-  HeldExchanges held_;
-  std::unique_ptr<HttpServer> server_;
+  void SetUp() override { open(); }
 };
 
 TEST_F(HttpDisconnectTest, WhileWaitingForTheAnswer) {

@@ -6,8 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "held_exchanges.h"
-#include "raw_client.h"
+#include "http_test.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -15,27 +14,21 @@ namespace {
 using namespace std::chrono_literals;
 using testing::event_stream;
 using testing::eventually;
-using testing::HeldExchanges;
-using testing::open_server;
+using testing::HttpTest;
+using testing::kGet;
+using testing::kGetHeld;
 using testing::RawClient;
 using testing::RawResponse;
 using testing::refusals;
 
-constexpr const char* kGet = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
-constexpr const char* kGetHeld = "GET /held HTTP/1.1\r\nHost: h\r\n\r\n";
-
-class HttpDrainTest : public ::testing::Test {
+class HttpDrainTest : public HttpTest {
  protected:
   void SetUp() override {
     HttpServerOptions options;
     options.drain_paths = {"/health/live"};
     options.linger_timeout = 100ms;
-    server_ = open_server(std::move(options), held_.handler());
+    open(std::move(options));
   }
-  RawClient connect() { return RawClient::to_port(server_->ports()[0]); }
-
-  HeldExchanges held_;
-  std::unique_ptr<HttpServer> server_;
 };
 
 TEST_F(HttpDrainTest, StreamsGoOnAndNewRequestsAreRefused) {

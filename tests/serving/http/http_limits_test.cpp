@@ -5,8 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "held_exchanges.h"
-#include "raw_client.h"
+#include "http_test.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -14,28 +13,19 @@ namespace {
 using namespace std::chrono_literals;
 using testing::event_stream;
 using testing::eventually;
-using testing::HeldExchanges;
-using testing::open_server;
+using testing::HttpTest;
+using testing::kGet;
+using testing::kGetHeld;
 using testing::RawClient;
 using testing::RawResponse;
 using testing::refusals;
 
-constexpr const char* kGet = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
-constexpr const char* kGetHeld = "GET /held HTTP/1.1\r\nHost: h\r\n\r\n";
-
-class HttpLimitsTest : public ::testing::Test {
+class HttpLimitsTest : public HttpTest {
  protected:
-  void open(HttpServerOptions options) { server_ = open_server(std::move(options), held_.handler()); }
-  RawClient connect(int receive_buffer_bytes = 0) {
-    return RawClient::to_port(server_->ports()[0], receive_buffer_bytes);
-  }
   bool serves() {
     RawClient client = connect();
     return client.send(kGet) && client.read_response().status == 200;
   }
-
-  HeldExchanges held_;
-  std::unique_ptr<HttpServer> server_;
 };
 
 TEST_F(HttpLimitsTest, HeadBytesAndFields) {

@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "held_exchanges.h"
-#include "raw_client.h"
+#include "http_test.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -21,22 +20,14 @@ namespace {
 using namespace std::chrono_literals;
 using testing::event_stream;
 using testing::eventually;
-using testing::HeldExchanges;
+using testing::HttpTest;
+using testing::kGet;
 using testing::open_server;
 using testing::RawClient;
 using testing::RawResponse;
 using testing::refusals;
 
-constexpr const char* kGet = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
-
-class HttpServerTest : public ::testing::Test {
- protected:
-  void open(HttpServerOptions options = {}) { server_ = open_server(std::move(options), held_.handler()); }
-  RawClient connect() { return RawClient::to_port(server_->ports()[0]); }
-
-  HeldExchanges held_;
-  std::unique_ptr<HttpServer> server_;
-};
+class HttpServerTest : public HttpTest {};
 
 TEST_F(HttpServerTest, AnswersOneRequestAfterTheOther) {
   open();
