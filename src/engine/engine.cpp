@@ -191,13 +191,15 @@ void ThreadedEngine::plan() {
       const std::lock_guard lock(mutex_);
       if (!failure_.ok()) return;
       std::swap(inbox_, taken_);
+      busy_ = true;
       closing = closing_;
     }
     try {
       plan_once(closing);
       make_change();
-      if (closing && setup_.scheduler->idle() && compiling_.empty()) return;
       wake_up = wake_up_time();
+      planned();
+      if (closing && setup_.scheduler->idle() && compiling_.empty()) return;
     } catch (...) {
       return break_down("the engine has failed: planning");
     }
@@ -232,7 +234,11 @@ void ThreadedEngine::plan_once(bool closing) {
     const std::lock_guard lock(mutex_);
     stats_ = counted_;
   }
-  if (scheduler.idle()) scheduler.check_integrity();
+  if (!scheduler.idle()) return;
+  try {
+    scheduler.check_integrity();
+  } catch (const std::bad_alloc&) {  // a check changes nothing: it is left out
+  }
 }
 
 bool ThreadedEngine::plan_between_steps() {
@@ -246,13 +252,25 @@ bool ThreadedEngine::plan_between_steps() {
     const std::lock_guard lock(mutex_);
     if (closing_ || !failure_.ok() || !inbox_.only_outcomes()) return false;
     taken_.outcomes.swap(inbox_.outcomes);
+    busy_ = true;
   }
   try {
     plan_once(false);
+    planned();
   } catch (...) {
     break_down("the engine has failed: planning");
   }
   return true;
+}
+
+void ThreadedEngine::planned() {
+  bool settled = false;
+  {
+    const std::lock_guard lock(mutex_);
+    busy_ = free_slots_.size() < slots_.size();
+    settled = !busy_ && undelivered_ == 0;
+  }
+  if (settled) delivered_.notify_all();
 }
 
 Time ThreadedEngine::wake_up_time() const {

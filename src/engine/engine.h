@@ -185,8 +185,9 @@ class Engine {
   virtual Result<RequestId> submit(EngineRequest request, RequestCallback on_update) = 0;
   // Takes effect within one step; the request's last update says kCancelled unless it ended before.  Thread-safe.
   virtual void cancel(RequestId id) = 0;
-  // Waits until every accepted request has ended and its last update was delivered.  False, with requests left, when
-  // the engine is paused or asleep, or comes to be: nothing ends until somebody calls resume() or wake_up().
+  // Waits until every accepted request has ended, its last update was delivered and no step is planned or runs any
+  // more: what goes wrong with these requests has shown by then.  False, with requests left, when the engine is paused
+  // or asleep, or comes to be: nothing ends until somebody calls resume() or wake_up().
   virtual bool drain() = 0;
 
   // The following wait until no step runs and all updates up to then have been delivered.  Callable from every thread

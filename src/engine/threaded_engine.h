@@ -59,7 +59,7 @@ class ThreadedEngine final : public Engine {
 
   bool drain() override {
     std::unique_lock lock(mutex_);
-    delivered_.wait(lock, [this] { return undelivered_ == 0 || lifecycle_.resting(); });
+    delivered_.wait(lock, [this] { return (undelivered_ == 0 && (!busy_ || !failure_.ok())) || lifecycle_.resting(); });
     return undelivered_ == 0;
   }
 
@@ -111,6 +111,7 @@ class ThreadedEngine final : public Engine {
   void run_step(StepSlot& slot);
   // By the executor: plans on when outcomes are all that there is to take and few sequences run; else false.
   bool plan_between_steps();
+  void planned();             // after each plan_once()
   Time wake_up_time() const;  // when there is something to do although nothing happens
   void take(DeliveryBatch& batch);
   // A new request: waits for its grammar, or is scheduled.
@@ -162,6 +163,7 @@ class ThreadedEngine final : public Engine {
   std::condition_variable work_, delivered_;
   Inbox inbox_;
   bool closing_ = false;
+  bool busy_ = false;        // somebody plans, or a plan is on its way to the executor and back
   Status failure_;           // what made the engine fail
   int64_t undelivered_ = 0;  // accepted requests whose last update was not delivered
   EngineStats stats_;

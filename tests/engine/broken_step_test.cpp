@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <mutex>
@@ -250,6 +251,33 @@ TEST(BrokenStep, AnObserverThatThrowsCostsNobodyAnything) {
   const RequestId id = run.submit(counting_from(5, 40)).value();
   run.drain();
   expect_count(run.seen(id), 5, 40);
+}
+
+// A request may end while a step with its rows still runs, in which something may go wrong.
+TEST(BrokenStep, DrainingWaitsForTheStepsOfWhatHasEnded) {
+  std::promise<void> begun;
+  std::atomic<int> calls = 0, left = 0;
+  std::promise<void> ended;
+  const auto engine = Engine::open(null_engine([&](WatchedModel::Call) {
+                                     if (++calls == 3) {
+                                       begun.set_value();
+                                       ended.get_future().wait();
+                                       std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                                     }
+                                     left = calls.load();
+                                   }),
+                                   kCpu.make())
+                          .value();
+  const RequestId id = engine
+                           ->submit(counting_from(7, 1000),
+                                    [&](const RequestUpdate& update) {
+                                      if (update.end != nullptr) ended.set_value();
+                                    })
+                           .value();
+  begun.get_future().wait();
+  engine->cancel(id);
+  EXPECT_TRUE(engine->drain());
+  EXPECT_EQ(left, calls) << "the model still works";
 }
 
 double cpu_seconds() {
