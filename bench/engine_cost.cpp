@@ -2,13 +2,17 @@
 // the demonstration model, greedy, without drafts.  engine_cost MODEL [--threads N] [--rounds N] [--tokens N]
 //
 // Both run in turn on the same weights.  Low quantiles of the gaps between tokens are of steps that nothing else on the
-// machine disturbed; what the engine does in every step is in them.
+// machine disturbed; what the engine does in every step is in them.  How often the process's threads left a cpu
+// (asleep, or driven off it) is told beside.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -41,20 +45,34 @@ std::unique_ptr<Ops> make_ops(int threads) {
   return value_or_exit(make_cpu_ops(cpu));
 }
 
-// Gaps between the tokens of answers, in microseconds.
+// Gaps between the tokens of answers, in microseconds, and switches between threads meanwhile.
 class Gaps {
  public:
-  void begin() { last_ = {}; }
+  void begin() {
+    last_ = {};
+    getrusage(RUSAGE_SELF, &begun_);
+  }
+  void end() {
+    rusage now{};
+    getrusage(RUSAGE_SELF, &now);
+    slept_ += now.ru_nvcsw - begun_.ru_nvcsw;
+    driven_off_ += now.ru_nivcsw - begun_.ru_nivcsw;
+  }
   void tick() {
     const auto now = Clock::now();
     if (last_ != Clock::time_point{}) gaps_.push_back(std::chrono::duration<double, std::micro>(now - last_).count());
     last_ = now;
   }
   double at(double q) const { return quantile(gaps_, q); }
+  double mean() const { return std::accumulate(gaps_.begin(), gaps_.end(), 0.0) / static_cast<double>(gaps_.size()); }
+  double slept() const { return static_cast<double>(slept_) / static_cast<double>(gaps_.size()); }
+  double driven_off() const { return static_cast<double>(driven_off_) / static_cast<double>(gaps_.size()); }
 
  private:
   Clock::time_point last_{};
   std::vector<double> gaps_;
+  rusage begun_{};
+  int64_t slept_ = 0, driven_off_ = 0;
 };
 
 void compare(const std::string& model, int threads, int rounds, int64_t tokens) {
@@ -82,6 +100,7 @@ void compare(const std::string& model, int threads, int rounds, int64_t tokens) 
         bare.tick();
         return true;
       }));
+      bare.end();
     }
     const auto opened = value_or_exit(Engine::open(many, make_ops(threads)));
     engine.begin();
@@ -92,7 +111,12 @@ void compare(const std::string& model, int threads, int rounds, int64_t tokens) 
       if (!update.tokens.empty()) engine.tick();
     }));
     opened->drain();
+    engine.end();
   }
+  std::cout << threads << " threads, mean: bare loop " << bare.mean() << " us a token, engine " << engine.mean()
+            << ", cost " << 100 * (engine.mean() / bare.mean() - 1)
+            << " %; switches a token, asleep and driven off: " << bare.slept() << " " << bare.driven_off() << ", "
+            << engine.slept() << " " << engine.driven_off() << "\n";
   for (const double q : {0.1, 0.25, 0.5})
     std::cout << threads << " threads, quantile " << q << " of the gaps: bare loop " << bare.at(q)
               << " us a token, engine " << engine.at(q) << ", cost " << 100 * (engine.at(q) / bare.at(q) - 1) << " %\n";

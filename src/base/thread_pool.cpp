@@ -84,6 +84,7 @@ struct ThreadPool::State {
   std::vector<Member> members;
 
   std::chrono::microseconds spin_time{0};
+  int caller_cpu = -1;  // -1: nobody is bound
   std::vector<std::thread> workers;
 
   explicit State(int count) : members(static_cast<size_t>(count)) {}
@@ -181,6 +182,7 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options) {
   const bool pin = options.pin && topology.one_thread_per_core(threads);
   const int spin = threads <= topology.usable_threads() ? kOwnCoreSpin : kSharedCoreSpin;
   state_->spin_time = std::chrono::microseconds(options.spin_microseconds >= 0 ? options.spin_microseconds : spin);
+  if (pin) state_->caller_cpu = topology.cores[0].cpu;
   state_->workers.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) {
     const int cpu = pin ? topology.cores[thread].cpu : -1;
@@ -201,6 +203,10 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::threads() const {
   return static_cast<int>(state_->workers.size()) + 1;
+}
+
+void ThreadPool::bind_caller() const {
+  if (state_->caller_cpu >= 0) pin_to(state_->caller_cpu);
 }
 
 void ThreadPool::on_each_thread(FunctionRef<void(int thread)> body) {

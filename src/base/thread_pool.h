@@ -27,6 +27,10 @@ class ThreadPool {
 
   int threads() const;
 
+  // Binds the calling thread to the core that the workers leave to it; nothing where they are not bound.  For a caller
+  // that does nothing else: one that is driven off its core for a moment would go on beside a worker.
+  void bind_caller() const;
+
   // Calls body(task, thread) for every task in [0, tasks), each exactly once, and returns when all are done.
   // thread is in [0, threads()).  Consecutive tasks begin with one thread, the same one in every call with as many
   // tasks; threads that are done early take over tasks of others, so a result must not depend on the thread.  Fewer

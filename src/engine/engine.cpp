@@ -454,6 +454,7 @@ bool ThreadedEngine::start_step() {
 }
 
 void ThreadedEngine::execute() {
+  setup_.ops->bind_caller();
   for (StepSlot* next = nullptr; plans_.pop(next);) {
     if (failed()) return;
     try {

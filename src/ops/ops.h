@@ -32,19 +32,19 @@ namespace deepinfer {
 
 // The largest step an engine will run; a backend sizes its scratch memory from it once.
 struct OpsLimits {
-  int64_t rows = 1;             // rows of a step
-  int64_t max_k = 0;            // widest input of a matrix product
-  int64_t max_n = 0;            // widest output of a matrix product
+  int64_t rows = 1;   // rows of a step
+  int64_t max_k = 0;  // widest input of a matrix product
+  int64_t max_n = 0;  // widest output of a matrix product
   int heads = 0;
   int head_dim = 0;
   int window_size = 128;
-  int top_k = 0;                // index_topk
+  int top_k = 0;  // index_topk
   int index_heads = 0;
   int candidate_blocks = 0;
-  int64_t max_position = 0;     // context length
-  int experts = 0;              // most routed experts of a layer
+  int64_t max_position = 0;  // context length
+  int experts = 0;           // most routed experts of a layer
   int experts_per_token = 0;
-  int64_t expert_width = 0;     // moe_intermediate_size
+  int64_t expert_width = 0;  // moe_intermediate_size
   int64_t hidden = 0;
   int64_t vocabulary = 0;
 };
@@ -56,6 +56,9 @@ class Ops {
   virtual std::string_view name() const = 0;  // "reference", "cpu/avx2", ...
   // Before anything else.  kResourceExhausted when the system has no room for the scratch memory.
   virtual Status prepare(const OpsLimits& limits) = 0;
+  // By a thread that makes the calls from now on and does nothing else: a backend whose own threads are bound to cores
+  // binds this one beside them.
+  virtual void bind_caller() {}
 
   virtual void embed_tokens(const EmbedTokens&) = 0;
   // Host memory only; a backend with its own memory overrides it.

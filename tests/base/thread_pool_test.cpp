@@ -1,13 +1,17 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <vector>
+
+#include "base/topology.h"
 
 namespace deepinfer {
 namespace {
@@ -49,6 +53,41 @@ TEST(ThreadPool, ShortStepsDoNotMix) {
   int64_t expected = 0;
   for (int64_t step = 0; step < 20000; ++step) expected += step * (1 + step % 8) + 1;
   EXPECT_EQ(std::accumulate(cells.begin(), cells.end(), int64_t{0}), expected);
+}
+
+std::vector<int> cpus_of_this_thread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+// Where workers are bound to cores, the caller can be bound to the one that is left; else it keeps its mask.
+TEST(ThreadPool, ACallerIsBoundBesideItsWorkers) {
+  const CpuTopology topology = read_topology();
+  const auto cores = static_cast<int>(topology.cores.size());
+  for (const int threads : {cores, cores + 1}) {
+    ThreadPool pool(with_threads(threads));
+    std::vector<std::vector<int>> cpus(static_cast<size_t>(threads));
+    std::thread([&] {
+      const std::vector<int> before = cpus_of_this_thread();
+      pool.bind_caller();
+      if (!topology.one_thread_per_core(threads)) {
+        EXPECT_EQ(cpus_of_this_thread(), before);
+        return;
+      }
+      pool.on_each_thread([&](int thread) { cpus[static_cast<size_t>(thread)] = cpus_of_this_thread(); });
+      std::set<int> taken;
+      for (const std::vector<int>& of_thread : cpus) {
+        EXPECT_EQ(of_thread.size(), 1U);
+        taken.insert(of_thread.begin(), of_thread.end());
+      }
+      EXPECT_EQ(std::ssize(taken), threads);
+    }).join();
+  }
 }
 
 TEST(ThreadPool, SleepingWorkersWakeUp) {

@@ -26,6 +26,8 @@ class CpuOps final : public Ops {
     return steps_.prepare(limits);
   }
 
+  void bind_caller() override { pool_.bind_caller(); }
+
   void embed_tokens(const EmbedTokens& op) override { steps_.embed_tokens(op); }
   void rms_norm(const RmsNorm& op) override { steps_.rms_norm(op); }
   void rope(const Rope& op) override { steps_.rope(op); }
