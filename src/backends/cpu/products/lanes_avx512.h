@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #define DI_LANE static inline __attribute__((always_inline))
+#define DI_LANE_MEMBER inline __attribute__((always_inline))
 
 namespace deepinfer::cpu::avx512 {
 
@@ -62,32 +63,44 @@ DI_LANE Vec widen_half(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(p)));
 }
 
+DI_LANE __m512i load_pairs(const uint8_t* p) {
+  return _mm512_loadu_si512(p);
+}
+// One of the two vectors of widen_pairs.
+template <int kIndex>
+DI_LANE Vec widen_half_of_pairs(__m512i pairs) {
+  if constexpr (kIndex == 0) return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+  return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
+}
+
 // 64 e4m3 codes as four vectors of value * 2^-8: bytes 0 2 .. 30, 1 3 .. 31, 32 34 .. 62, 33 35 .. 63.  A code's bits
 // shifted into place are an fp16 with the same fraction and 2^8 of the exponent to spare, subnormals included.
 inline constexpr int kFp8Step = 64;
-DI_LANE void decode_fp8(__m512i codes, Vec* out) {
+struct Fp8Step {
+  static constexpr int kVectors = 4;
   alignas(64) uint16_t even[32], odd[32];
-  const __m512i mask = _mm512_set1_epi16(static_cast<int16_t>(0xBF80));
-  const __m512i e = _mm512_and_si512(_mm512_srai_epi16(_mm512_slli_epi16(codes, 8), 1), mask);
-  const __m512i o = _mm512_and_si512(_mm512_srai_epi16(codes, 1), mask);
-  _mm512_store_si512(even, e);
-  _mm512_store_si512(odd, o);
-  __asm__("" : "+m"(even), "+m"(odd));
-  out[0] = widen_half(even);
-  out[1] = widen_half(odd);
-  out[2] = widen_half(even + 16);
-  out[3] = widen_half(odd + 16);
-}
-DI_LANE void decode_fp8(const uint8_t* p, Vec* out) {
-  decode_fp8(_mm512_loadu_si512(p), out);
-}
+
+  DI_LANE_MEMBER void decode(__m512i codes) {
+    const __m512i mask = _mm512_set1_epi16(static_cast<int16_t>(0xBF80));
+    const __m512i e = _mm512_and_si512(_mm512_srai_epi16(_mm512_slli_epi16(codes, 8), 1), mask);
+    const __m512i o = _mm512_and_si512(_mm512_srai_epi16(codes, 1), mask);
+    _mm512_store_si512(even, e);
+    _mm512_store_si512(odd, o);
+    __asm__("" : "+m"(even), "+m"(odd));
+  }
+  DI_LANE_MEMBER void read(const uint8_t* p, const uint8_t*) { decode(_mm512_loadu_si512(p)); }
+  template <int kIndex>
+  DI_LANE_MEMBER Vec vector() const {
+    return widen_half((kIndex % 2 == 0 ? even : odd) + kIndex / 2 * kWidth);
+  }
+};
 // 32 columns are left: two vectors.
-DI_LANE void decode_fp8_tail(const uint8_t* p, Vec* out) {
-  Vec all[4];
-  decode_fp8(_mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), all);
-  out[0] = all[0];
-  out[1] = all[1];
-}
+struct Fp8HalfStep : Fp8Step {
+  static constexpr int kVectors = 2;
+  DI_LANE_MEMBER void read(const uint8_t* p, const uint8_t*) {
+    decode(_mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  }
+};
 
 // 128 e2m1 codes of 64 bytes as eight vectors, not scaled: vector j holds the columns 8d + j of the dwords d, so that
 // four lanes are one group of 32.  VPERMPS reads only the lower four bits of an index.
@@ -104,7 +117,7 @@ DI_LANE void decode_fp4_pair(const uint8_t* p, int pair, Vec* out) {
   out[0] = fp4_values(codes);
   out[1] = fp4_values(_mm512_srli_epi32(codes, 4));
 }
-DI_LANE void decode_fp4(const uint8_t* p, const uint8_t*, Vec* out) {
+DI_LANE void decode_fp4(const uint8_t* p, Vec* out) {
   for (int pair = 0; pair < 4; ++pair) decode_fp4_pair(p, pair, out + 2 * pair);
 }
 // 2^(scale - 127) of a step's four groups, each in the lanes of its group; 2^-127 counts as 0, the code 255 as
@@ -121,10 +134,22 @@ DI_LANE Vec fp4_factors(const uint8_t* scale) {
   __builtin_memcpy(&scales, scale, 4);
   return fp4_factors(scales);
 }
-// The last one to four groups of a row; reads nothing behind them.
-DI_LANE void decode_fp4_last(const uint8_t* p, const uint8_t*, int64_t groups, Vec* out) {
-  const __m512i codes = _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << (4 * groups)) - 1), p);
-  for (int j = 0; j < 8; ++j) out[j] = fp4_values(_mm512_srli_epi32(codes, static_cast<unsigned>(4 * j)));
+// One to four groups; reads nothing behind them.
+DI_LANE __m512i load_fp4_groups(const uint8_t* p, int64_t groups) {
+  return _mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << (4 * groups)) - 1), p);
+}
+template <int kPair>
+DI_LANE void decode_fp4_pair(__m512i codes, Vec* out) {
+  out[0] = fp4_values(kPair == 0 ? codes : _mm512_srli_epi32(codes, 8 * kPair));
+  out[1] = fp4_values(_mm512_srli_epi32(codes, 8 * kPair + 4));
+}
+// The last one to four groups of a row.
+DI_LANE void decode_fp4_last(const uint8_t* p, int64_t groups, Vec* out) {
+  const __m512i codes = load_fp4_groups(p, groups);
+  decode_fp4_pair<0>(codes, out);
+  decode_fp4_pair<1>(codes, out + 2);
+  decode_fp4_pair<2>(codes, out + 4);
+  decode_fp4_pair<3>(codes, out + 6);
 }
 DI_LANE Vec fp4_factors_last(const uint8_t* scale, int64_t groups) {
   uint32_t scales = 0;

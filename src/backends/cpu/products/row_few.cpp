@@ -12,125 +12,76 @@ constexpr int kPartRows = 8;          // most rows that meet the weights togethe
 constexpr int64_t kTileOutputs = 32;  // outputs that share FP8 scales
 static_assert(kRunColumns % kFp4Step == 0 && kRunColumns % kFp8Step == 0);
 
-// Weight rows side by side: enough independent sums to hide the latency of a multiply-add.  With 32 registers they also
-// meet each vector of x together.
+// Weight rows side by side.  The more sums, the better they hide the latency of a multiply-add and share what is loaded;
+// AVX2 has registers for twelve, AVX-512 for twenty-four.  FP4 steps scaled one by one take two for each sum.
+template <WeightFormat kFormat>
 constexpr int rows_beside(int activations) {
-  return activations <= 2 ? 4 : activations <= 4 ? 2 : kWidth == 16 ? 2 : 1;
+  if (activations <= 2) return 4;
+  if (kWidth == 8) return activations == 3 && kFormat == WeightFormat::kFp8 ? 4 : activations <= 6 ? 2 : 1;
+  if (Reader<kFormat>::kScaledSteps) return 2;
+  return activations == 3 ? 8 : activations <= 6 ? 4 : 2;
 }
 
 struct Run {
   bool first, last;  // of the columns
+  bool inside;       // there are more weights behind the rows: whole steps may read a few bytes behind them
   int64_t stride;    // of out
 };
 
-// acc[r * M + m] += the decoded step v[r] of R rows of the weight times x of M rows.
-template <int kVectors, bool kScaled, int R, int M>
-DI_LANE void add_steps(const Vec (*v)[8], const Vec* factors, const float* x, Vec* acc) {
-  for (int m = 0; m < M; ++m, x += kRunColumns) {
-    // x is read from memory again and again: kept in registers it would push the sums out of them.
-    __asm__("" : "+r"(x));
-    Vec sum[R];
-    for (int i = 0; i < kVectors; ++i) {
-      Vec at = load_vec(x + i * kWidth);
-      if (R > 1) __asm__("" : "+v"(at));  // one load for all rows of the weight
-      for (int r = 0; r < R; ++r) {
-        if (kScaled) {
-          sum[r] = i == 0 ? times(v[r][i], at) : multiply_add(v[r][i], at, sum[r]);
-        } else {
-          acc[r * M + m] = multiply_add(v[r][i], at, acc[r * M + m]);
-        }
-      }
-    }
-    if (!kScaled) continue;
-    for (int r = 0; r < R; ++r) acc[r * M + m] = multiply_add(sum[r], factors[r], acc[r * M + m]);
-  }
-}
-
-#if defined(__AVX512F__)
-// A whole FP4 step of R rows of the weight: vectors are decoded as they are needed, and the sums of the step fill the
-// registers.
-template <int R, int M>
-DI_LANE void add_whole_fp4_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x,
-                                Vec* acc) {
-  Vec sum[R * M];
-#pragma GCC unroll 4
-  for (int pair = 0; pair < 4; ++pair) {
-    Vec v[R][2];
-    for (int r = 0; r < R; ++r) decode_fp4_pair(codes + r * rows.row_bytes, pair, v[r]);
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) {
-      for (int i = 0; i < 2; ++i) {
-        Vec at = load_vec(x + m * kRunColumns + (2 * pair + i) * kWidth);
-        __asm__("" : "+v"(at));  // one load for all rows of the weight
-        for (int r = 0; r < R; ++r) {
-          Vec& s = sum[r * M + m];
-          s = pair + i == 0 ? times(v[r][i], at) : multiply_add(v[r][i], at, s);
-        }
-      }
-    }
-  }
-  for (int r = 0; r < R; ++r) {
-    const Vec factors = fp4_factors(scale + r * rows.row_scales);
-    for (int m = 0; m < M; ++m) acc[r * M + m] = multiply_add(sum[r * M + m], factors, acc[r * M + m]);
-  }
-}
-#endif
-
-// R rows of the weight times M rows of x, [M][kRunColumns].  lanes: [R][M] vectors.
+// R rows of the weight times M rows of x, [M][kRunColumns].  lanes: [M][R] vectors.
 template <WeightFormat kFormat, int R, int M>
 DI_LANE void multiply_run(const Run& run, const Rows& rows, const float* x, float* lanes, float* out) {
   using Read = Reader<kFormat>;
   constexpr int64_t kStepBytes = Read::kStep * 64 / Read::kLine;
   constexpr int64_t kStepScales = kFormat == WeightFormat::kFp4 ? Read::kStep / 32 : 0;
-  constexpr int kTogether = kWidth == 16 ? R : 1;  // rows decoded before any of them meets x
-  const bool first = run.first, last = run.last;
-  const int64_t stride = run.stride;
   Vec acc[R * M];
-  if (first) {
-    for (int i = 0; i < R * M; ++i) acc[i] = zero();
+  if (run.first) {
+    unroll<R * M>([&](auto i) __attribute__((always_inline)) { acc[i] = zero(); });
   } else {
-    for (int i = 0; i < R * M; ++i) acc[i] = load_vec(lanes + i * kWidth);
+    unroll<R * M>([&](auto i) __attribute__((always_inline)) { acc[i] = load_vec(lanes + i * kWidth); });
   }
   const uint8_t* codes = rows.codes;
   const uint8_t* scale = rows.scale;
   int64_t left = rows.columns;
-  Vec v[kTogether][8], factors[kTogether];
-  // The last step of a row is read as a part even where it is whole, if reading whole ones touches what is behind.
-  const int64_t kept = Read::kScaledSteps && last ? 1 : 0;
+  // Where whole steps read behind themselves, the last one of all is read as a part.
+  const int64_t kept = Read::kScaledSteps && run.last && !run.inside ? 1 : 0;
   for (; left >= Read::kStep + kept; left -= Read::kStep, codes += kStepBytes, scale += kStepScales, x += Read::kStep) {
+    unroll<R>([&](auto r) __attribute__((always_inline)) {
+      prefetch(codes + r * rows.row_bytes + kRunColumns * 64 / Read::kLine);
+    });
 #if defined(__AVX512F__)
-    if constexpr (kFormat == WeightFormat::kFp4) {
-      for (int r = 0; r < R; ++r) prefetch(codes + r * rows.row_bytes + kRunColumns * 64 / Read::kLine);
-      add_whole_fp4_step<R, M>(rows, codes, scale, x, acc);
-      continue;
-    }
+    if constexpr (Read::kScaledSteps) add_fp4_step<R, M, kRunColumns, true>(rows, codes, scale, 4, x, acc);
 #endif
-    for (int r = 0; r < R; r += kTogether) {
-      for (int i = 0; i < kTogether; ++i) {
-        const uint8_t* from = codes + (r + i) * rows.row_bytes;
-        prefetch(from + kRunColumns * 64 / Read::kLine);
-        Read::decode(from, scale + (r + i) * rows.row_scales, v[i]);
-        factors[i] = Read::factors(scale + (r + i) * rows.row_scales);
-      }
-      add_steps<Read::kVectors, Read::kScaledSteps, kTogether, M>(v, factors, x, acc + r * M);
+    if constexpr (!Read::kScaledSteps) {
+      typename Read::Step steps[R];
+      unroll<R>([&](auto r) __attribute__((always_inline)) {
+        steps[r].read(codes + r * rows.row_bytes, scale + r * rows.row_scales);
+      });
+      add_steps<R, M, kRunColumns>(steps, x, acc);
     }
   }
   if (left > 0) {
-    for (int r = 0; r < R; r += kTogether) {
-      for (int i = 0; i < kTogether; ++i) {
-        const uint8_t* row_scale = scale + (r + i) * rows.row_scales;
-        Read::decode_last(codes + (r + i) * rows.row_bytes, row_scale, left, v[i]);
-        factors[i] = Read::factors_last(row_scale, left);
-      }
-      add_steps<Read::kLastVectors, Read::kScaledSteps, kTogether, M>(v, factors, x, acc + r * M);
+#if defined(__AVX512F__)
+    if constexpr (Read::kScaledSteps) {
+      add_fp4_step<R, M, kRunColumns, false>(rows, codes, scale, left / 32, x, acc);
+    }
+#endif
+    if constexpr (Read::kHasLastStep) {
+      typename Read::LastStep steps[R];
+      unroll<R>([&](auto r) __attribute__((always_inline)) {
+        steps[r].read(codes + r * rows.row_bytes, scale + r * rows.row_scales);
+      });
+      add_steps<R, M, kRunColumns>(steps, x, acc);
     }
   }
-  if (last) {
+  if (run.last) {
     float sum[R * M];
     sum_all_lanes<R * M>(acc, sum);
-    for (int i = 0; i < R * M; ++i) out[i % M * stride + i / M] = sum[i];
+    unroll<M>([&](auto m) __attribute__((always_inline)) {
+      __builtin_memcpy(out + m * run.stride, sum + m * R, R * sizeof(float));
+    });
   } else {
-    for (int i = 0; i < R * M; ++i) store_vec(lanes + i * kWidth, acc[i]);
+    unroll<R * M>([&](auto i) __attribute__((always_inline)) { store_vec(lanes + i * kWidth, acc[i]); });
   }
 }
 
@@ -152,7 +103,7 @@ template <WeightFormat kFormat, int M>
 void multiply_tile(const WeightBlock& weight, int64_t first, const uint16_t* packed, bool widened, float* out,
                    int64_t stride, float* scratch) {
   using Read = Reader<kFormat>;
-  constexpr int R = rows_beside(M);
+  constexpr int R = rows_beside<kFormat>(M);
   constexpr bool kHasRowScales = kFormat == WeightFormat::kFp4;
   const int64_t k = weight.k, columns = packed_columns(kFormat, k);
   const int64_t row_bytes = k * 64 / Read::kLine, row_scales = kHasRowScales ? k / 32 : 0;
@@ -164,7 +115,7 @@ void multiply_tile(const WeightBlock& weight, int64_t first, const uint16_t* pac
     const int64_t end = begin + kRunColumns < columns ? begin + kRunColumns : columns;
     const int64_t weight_end = end < k ? end : k;
     if (!widened) widen_run<kFormat, M>(packed, columns, begin, end, tile_scale, x);
-    const Run run{.first = begin == 0, .last = end == columns, .stride = stride};
+    Run run{.first = begin == 0, .last = end == columns, .inside = true, .stride = stride};
     Rows rows{.codes = weight.data + first * row_bytes + begin * 64 / Read::kLine,
               .scale = kHasRowScales ? weight.scale + first * row_scales + begin / 32 : nullptr,
               .row_bytes = row_bytes,
@@ -172,9 +123,11 @@ void multiply_tile(const WeightBlock& weight, int64_t first, const uint16_t* pac
               .columns = weight_end - begin};
     int64_t n = 0;
     for (; n + R <= outputs; n += R, rows.codes += R * row_bytes, rows.scale += R * row_scales) {
+      run.inside = first + n + R < weight.outputs;
       multiply_run<kFormat, R, M>(run, rows, x, lanes + n * M * kWidth, out + n);
     }
     for (; n < outputs; ++n, rows.codes += row_bytes, rows.scale += row_scales) {
+      run.inside = first + n + 1 < weight.outputs;
       multiply_run<kFormat, 1, M>(run, rows, x, lanes + n * M * kWidth, out + n);
     }
   }

@@ -22,39 +22,65 @@ DI_LANE void store_all(const Vec* v, float* to) {
   for (int i = 0; i < kCount; ++i) store_vec(to + i * kWidth, v[i]);
 }
 
+// The vectors of a decoded step, one behind the other; each times the factor of its 32 columns.
+template <typename Step>
+DI_LANE void store_step(const Step& step, float* to) {
+  unroll<Step::kVectors>([&](auto i) __attribute__((always_inline)) {
+    store_vec(to + i * kWidth, step.template vector<i>());
+  });
+}
+template <typename Step>
+DI_LANE void store_scaled_step(const Step& step, const uint8_t* scale, float* to) {
+  unroll<Step::kVectors>([&](auto i) __attribute__((always_inline)) {
+    const Vec factor = broadcast(fp8_factor(scale[i / 2 * 2 * kWidth / 32]));
+    store_vec(to + i * kWidth, times(step.template vector<i>(), factor));
+  });
+}
+
 // Columns [begin, end) of one weight row, in the order of the decoders, as fp32.
 void decode_fp8_row(const uint8_t* w, const uint8_t* scale, int64_t begin, int64_t end, float* to) {
   int64_t i = begin;
-  Vec v[4];
   for (; i + kFp8Step <= end; i += kFp8Step, to += kFp8Step) {
     prefetch(w + i + kPanelColumns);
-    decode_fp8(w + i, v);
-    for (int j = 0; j < 4; ++j) v[j] = times(v[j], broadcast(fp8_factor(scale[(i + j / 2 * 2 * kWidth) / 32])));
-    store_all<4>(v, to);
+    Fp8Step step;
+    step.read(w + i, scale);
+    store_scaled_step(step, scale + i / 32, to);
   }
   if (i < end) {
-    decode_fp8_tail(w + i, v);
-    for (int j = 0; j < 2; ++j) v[j] = times(v[j], broadcast(fp8_factor(scale[i / 32])));
-    store_all<2>(v, to);
+    Fp8HalfStep step;
+    step.read(w + i, scale);
+    store_scaled_step(step, scale + i / 32, to);
   }
 }
 
-// factors: one vector a step.
+// factors: one vector a step, where steps are scaled.
 void decode_fp4_row(const uint8_t* w, const uint8_t* scale, int64_t begin, int64_t end, bool last, float* to,
                     float* factors) {
   int64_t i = begin;
-  Vec v[8];
-  for (; i + kFp4Step + (last ? 1 : 0) <= end; i += kFp4Step, to += kFp4Step, factors += kWidth) {
+  for (; i + kFp4Step + (kFp4ScaledSteps && last ? 1 : 0) <= end; i += kFp4Step, to += kFp4Step, factors += kWidth) {
     prefetch(w + (i + kPanelColumns) / 2);
-    decode_fp4(w + i / 2, scale + i / 32, v);
+#if defined(__AVX512F__)
+    Vec v[8];
+    decode_fp4(w + i / 2, v);
     store_all<8>(v, to);
-    if constexpr (kFp4ScaledSteps) store_vec(factors, fp4_factors(scale + i / 32));
+    store_vec(factors, fp4_factors(scale + i / 32));
+#else
+    Fp4Step step;
+    step.read(w + i / 2, scale + i / 32);
+    store_step(step, to);
+#endif
   }
-  if (i < end) {
-    decode_fp4_last(w + i / 2, scale + i / 32, (end - i) / 32, v);
-    store_all<8>(v, to);
-    if constexpr (kFp4ScaledSteps) store_vec(factors, fp4_factors_last(scale + i / 32, (end - i) / 32));
-  }
+  if (i == end) return;
+#if defined(__AVX512F__)
+  Vec v[8];
+  decode_fp4_last(w + i / 2, (end - i) / 32, v);
+  store_all<8>(v, to);
+  store_vec(factors, fp4_factors_last(scale + i / 32, (end - i) / 32));
+#else
+  Fp4HalfStep step;
+  step.read(w + i / 2, scale + i / 32);
+  store_step(step, to);
+#endif
 }
 
 // bf16 columns as fp32, while the same of the next run come near.
@@ -93,31 +119,31 @@ struct Run {
 
 template <int M, int N>
 DI_LANE void tile_product(const Run& run, const Panel& w, const float* x, float* lanes, float* out) {
-  Vec acc[M][N];
+  constexpr int kVectors = 32 / kWidth;  // that one turn of the loop reads of each row: few turns are foreseen to the end
+  Vec acc[M * N];
   if (run.first) {
-    for (int m = 0; m < M; ++m) {
-      for (int n = 0; n < N; ++n) acc[m][n] = zero();
-    }
+    unroll<M * N>([&](auto i) __attribute__((always_inline)) { acc[i] = zero(); });
   } else {
-    for (int m = 0; m < M; ++m) {
-      for (int n = 0; n < N; ++n) acc[m][n] = load_vec(lanes + (m * N + n) * kWidth);
-    }
+    unroll<M * N>([&](auto i) __attribute__((always_inline)) { acc[i] = load_vec(lanes + i * kWidth); });
   }
-  const int64_t columns = run.columns, stride = run.stride;
-  for (int64_t i = 0; i < columns; i += kWidth) {
-    Vec v[M];
-    for (int m = 0; m < M; ++m) v[m] = load_vec(x + m * kPanelColumns + i);
-    for (int n = 0; n < N; ++n) {
-      const Vec weight = load_vec(w.weights + n * kPanelColumns + i);
-      for (int m = 0; m < M; ++m) acc[m][n] = multiply_add(weight, v[m], acc[m][n]);
-    }
+  const float* weights = w.weights;
+  const float* const end = x + run.columns;
+  for (; x < end; x += 32, weights += 32) {
+    unroll<kVectors>([&](auto i) __attribute__((always_inline)) {
+      Vec v[M];
+      unroll<M>([&](auto m) __attribute__((always_inline)) { v[m] = load_vec(x + m * kPanelColumns + i * kWidth); });
+      unroll<N>([&](auto n) __attribute__((always_inline)) {
+        const Vec weight = load_vec(weights + n * kPanelColumns + i * kWidth);
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          acc[m * N + n] = multiply_add(weight, v[m], acc[m * N + n]);
+        });
+      });
+    });
   }
   if (run.last) {
-    for (int m = 0; m < M; ++m) sum_all_lanes<N>(acc[m], out + m * stride);
+    unroll<M>([&](auto m) __attribute__((always_inline)) { sum_all_lanes<N>(acc + m * N, out + m * run.stride); });
   } else {
-    for (int m = 0; m < M; ++m) {
-      for (int n = 0; n < N; ++n) store_vec(lanes + (m * N + n) * kWidth, acc[m][n]);
-    }
+    unroll<M * N>([&](auto i) __attribute__((always_inline)) { store_vec(lanes + i * kWidth, acc[i]); });
   }
 }
 

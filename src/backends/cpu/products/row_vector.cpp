@@ -12,47 +12,22 @@ constexpr int64_t kAhead = 2048;
 
 // Adds one step of R rows to their sums.
 template <WeightFormat kFormat, int R>
-DI_LANE void add_whole_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x, Vec* acc) {
-  using Read = Reader<kFormat>;
-  for (int r = 0; r < R; ++r) {
-    Vec v[Read::kVectors];
-    Read::decode(codes + r * rows.row_bytes, scale + r * rows.row_scales, v);
-    // x is read from memory for every row: kept in registers it would push the sums out of them.
-    __asm__("" : "+r"(x));
-    acc[r] = add_step<Read::kVectors, false>(v, x, zero(), acc[r]);
-  }
-}
-
-#if defined(__AVX512F__)
-// FP4: every vector of x is loaded once for all rows, whose vectors are decoded as they are needed.
-template <int R>
-DI_LANE void add_whole_fp4_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x,
-                                Vec* acc) {
-  Vec sum[R];
-#pragma GCC unroll 4
-  for (int pair = 0; pair < 4; ++pair) {
-    const Vec x0 = load_vec(x + 2 * pair * kWidth), x1 = load_vec(x + (2 * pair + 1) * kWidth);
-    for (int r = 0; r < R; ++r) {
-      Vec v[2];
-      decode_fp4_pair(codes + r * rows.row_bytes, pair, v);
-      sum[r] = pair == 0 ? times(v[0], x0) : multiply_add(v[0], x0, sum[r]);
-      sum[r] = multiply_add(v[1], x1, sum[r]);
-    }
-  }
-  for (int r = 0; r < R; ++r) acc[r] = multiply_add(sum[r], fp4_factors(scale + r * rows.row_scales), acc[r]);
-}
-#endif
-
-template <WeightFormat kFormat, int R>
 DI_LANE void add_rows_step(const Rows& rows, const uint8_t* codes, const uint8_t* scale, const float* x, Vec* acc) {
 #if defined(__AVX512F__)
-  if constexpr (kFormat == WeightFormat::kFp4) return add_whole_fp4_step<R>(rows, codes, scale, x, acc);
+  if constexpr (kFormat == WeightFormat::kFp4) add_fp4_step<R, 1, 0, true>(rows, codes, scale, 4, x, acc);
 #endif
-  add_whole_step<kFormat, R>(rows, codes, scale, x, acc);
+  if constexpr (!Reader<kFormat>::kScaledSteps) {
+    typename Reader<kFormat>::Step steps[R];
+    unroll<R>([&](auto r) __attribute__((always_inline)) {
+      steps[r].read(codes + r * rows.row_bytes, scale + r * rows.row_scales);
+    });
+    add_steps<R, 1, 0>(steps, x, acc);
+  }
 }
 
+// inside: there are more weights behind the rows, so that whole steps may read a few bytes behind them.
 template <WeightFormat kFormat, int R>
-DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
+DI_LANE void multiply_rows(const Rows& rows, bool inside, const float* x, float* out) {
   using Read = Reader<kFormat>;
   constexpr int64_t kStepBytes = Read::kStep * 64 / Read::kLine;
   constexpr int64_t kScaleColumns =
@@ -64,9 +39,9 @@ DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
     for (int64_t i = 0; i < R * rows.row_scales; i += 64) prefetch(scale + 2 * R * rows.row_scales + i);
   }
   Vec acc[R];
-  for (int r = 0; r < R; ++r) acc[r] = zero();
-  // The last step is read as a part even where it is whole: nothing behind the row is touched.
-  const int64_t last = Read::kScaledSteps ? 1 : 0;
+  unroll<R>([&](auto r) __attribute__((always_inline)) { acc[r] = zero(); });
+  // Where whole steps read behind themselves, the last one of all is read as a part.
+  const int64_t last = Read::kScaledSteps && !inside ? 1 : 0;
   int64_t left = rows.columns, bytes_left = row_bytes;
   for (; left >= Read::kLine + last; left -= Read::kLine, bytes_left -= 64, codes += 64) {
     const int64_t ahead = bytes_left > kAhead ? kAhead : far_ahead;
@@ -82,11 +57,15 @@ DI_LANE void multiply_rows(const Rows& rows, const float* x, float* out) {
     add_rows_step<kFormat, R>(rows, codes, scale, x, acc);
   }
   if (left > 0) {
-    for (int r = 0; r < R; ++r) {
-      Vec v[Read::kVectors];
-      Read::decode_last(codes + r * row_bytes, scale + r * rows.row_scales, left, v);
-      acc[r] = add_step<Read::kLastVectors, Read::kScaledSteps>(
-          v, x, Read::factors_last(scale + r * rows.row_scales, left), acc[r]);
+#if defined(__AVX512F__)
+    if constexpr (Read::kScaledSteps) add_fp4_step<R, 1, 0, false>(rows, codes, scale, left / 32, x, acc);
+#endif
+    if constexpr (Read::kHasLastStep) {
+      typename Read::LastStep steps[R];
+      unroll<R>([&](auto r) __attribute__((always_inline)) {
+        steps[r].read(codes + r * row_bytes, scale + r * rows.row_scales);
+      });
+      add_steps<R, 1, 0>(steps, x, acc);
     }
   }
   sum_all_lanes<R>(acc, out);
@@ -99,8 +78,8 @@ void multiply_all_rows(Rows rows, int64_t count, const float* x, float* out) {
     rows.scale += by * rows.row_scales;
   };
   int64_t n = 0;
-  for (; n + kRows <= count; n += kRows, advance(kRows)) multiply_rows<kFormat, kRows>(rows, x, out + n);
-  for (; n < count; ++n, advance(1)) multiply_rows<kFormat, 1>(rows, x, out + n);
+  for (; n + kRows <= count; n += kRows, advance(kRows)) multiply_rows<kFormat, kRows>(rows, n + kRows < count, x, out + n);
+  for (; n < count; ++n, advance(1)) multiply_rows<kFormat, 1>(rows, n + 1 < count, x, out + n);
 }
 
 void multiply_fp8(const WeightBlock& weight, const uint16_t* packed, float* out, float* x) {
