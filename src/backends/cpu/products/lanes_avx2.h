@@ -38,11 +38,12 @@ DI_LANE float sum_lanes(Vec a) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 
-// out[i] = sum_lanes(v[i]) for four vectors, to the bit: the same tree, its levels shared.
+// out[i] = sum_lanes(v[i]) for four vectors, to the bit: the same tree, its levels shared.  a + b is b + a, so that of
+// the two arguments of a sum one can be a blend, for which every port is good.
 DI_LANE void sum_lanes_of_four(const Vec* v, float* out) {
-  const __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(v[0], v[1], 0x20), _mm256_permute2f128_ps(v[0], v[1], 0x31));
-  const __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(v[2], v[3], 0x20), _mm256_permute2f128_ps(v[2], v[3], 0x31));
-  const __m256 two = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));  // a c, b d
+  const __m256 ab = _mm256_add_ps(_mm256_blend_ps(v[0], v[1], 0xF0), _mm256_permute2f128_ps(v[0], v[1], 0x21));
+  const __m256 cd = _mm256_add_ps(_mm256_blend_ps(v[2], v[3], 0xF0), _mm256_permute2f128_ps(v[2], v[3], 0x21));
+  const __m256 two = _mm256_add_ps(_mm256_blend_ps(ab, cd, 0xCC), _mm256_shuffle_ps(ab, cd, 0x4E));  // a c, b d
   const __m256 one = _mm256_add_ps(two, _mm256_movehdup_ps(two));
   const __m128 odd = _mm_moveldup_ps(_mm256_extractf128_ps(one, 1));
   _mm_storeu_ps(out, _mm_blend_ps(_mm256_castps256_ps128(one), odd, 0b1010));

@@ -12,8 +12,8 @@ constexpr int kPartRows = 8;          // most rows that meet the weights togethe
 constexpr int64_t kTileOutputs = 32;  // outputs that share FP8 scales
 static_assert(kRunColumns % kFp4Step == 0 && kRunColumns % kFp8Step == 0);
 
-// Weight rows side by side.  The more sums, the better they hide the latency of a multiply-add and share what is loaded;
-// AVX2 has registers for twelve, AVX-512 for twenty-four.  FP4 steps scaled one by one take two for each sum.
+// Weight rows side by side.  The more sums, the better they hide the latency of a multiply-add and share what is
+// loaded; AVX2 has registers for twelve, AVX-512 for twenty-four.  FP4 steps scaled one by one take two for each sum.
 template <WeightFormat kFormat>
 constexpr int rows_beside(int activations) {
   if (activations <= 2) return 4;

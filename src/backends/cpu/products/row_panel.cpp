@@ -12,6 +12,7 @@ constexpr int64_t kPanelSteps = kPanelColumns / kFp4Step;
 constexpr int64_t kPanelOutputs = 64;
 constexpr int64_t kPanelRows = 96;
 constexpr int64_t kCloseRows = 12;
+constexpr int64_t kBytesAhead = 2048;  // that weights come near: in this row, or in those below it
 // Register tile: rows x kOutputs sums, one vector of each row, one of a weight.
 constexpr int kPanelTileRows = kWidth == 16 ? 6 : 3;
 constexpr int kOutputs = 4;
@@ -25,9 +26,8 @@ DI_LANE void store_all(const Vec* v, float* to) {
 // The vectors of a decoded step, one behind the other; each times the factor of its 32 columns.
 template <typename Step>
 DI_LANE void store_step(const Step& step, float* to) {
-  unroll<Step::kVectors>([&](auto i) __attribute__((always_inline)) {
-    store_vec(to + i * kWidth, step.template vector<i>());
-  });
+  unroll<Step::kVectors>([&](auto i)
+                             __attribute__((always_inline)) { store_vec(to + i * kWidth, step.template vector<i>()); });
 }
 template <typename Step>
 DI_LANE void store_scaled_step(const Step& step, const uint8_t* scale, float* to) {
@@ -41,7 +41,7 @@ DI_LANE void store_scaled_step(const Step& step, const uint8_t* scale, float* to
 void decode_fp8_row(const uint8_t* w, const uint8_t* scale, int64_t begin, int64_t end, float* to) {
   int64_t i = begin;
   for (; i + kFp8Step <= end; i += kFp8Step, to += kFp8Step) {
-    prefetch(w + i + kPanelColumns);
+    prefetch(w + i + kBytesAhead);
     Fp8Step step;
     step.read(w + i, scale);
     store_scaled_step(step, scale + i / 32, to);
@@ -58,7 +58,7 @@ void decode_fp4_row(const uint8_t* w, const uint8_t* scale, int64_t begin, int64
                     float* factors) {
   int64_t i = begin;
   for (; i + kFp4Step + (kFp4ScaledSteps && last ? 1 : 0) <= end; i += kFp4Step, to += kFp4Step, factors += kWidth) {
-    prefetch(w + (i + kPanelColumns) / 2);
+    prefetch(w + i / 2 + kBytesAhead);
 #if defined(__AVX512F__)
     Vec v[8];
     decode_fp4(w + i / 2, v);
@@ -85,7 +85,7 @@ void decode_fp4_row(const uint8_t* w, const uint8_t* scale, int64_t begin, int64
 
 // bf16 columns as fp32, while the same of the next run come near.
 void widen_run(const uint16_t* from, int64_t columns, float* to) {
-  for (int64_t i = 0; i < columns; i += 32) prefetch(reinterpret_cast<const uint8_t*>(from + i + kPanelColumns));
+  for (int64_t i = 0; i < columns; i += 32) prefetch(reinterpret_cast<const uint8_t*>(from + i) + kBytesAhead);
   widen_row(from, columns, to);
 }
 
@@ -119,7 +119,8 @@ struct Run {
 
 template <int M, int N>
 DI_LANE void tile_product(const Run& run, const Panel& w, const float* x, float* lanes, float* out) {
-  constexpr int kVectors = 32 / kWidth;  // that one turn of the loop reads of each row: few turns are foreseen to the end
+  constexpr int kVectors =
+      32 / kWidth;  // that one turn of the loop reads of each row: few turns are foreseen to the end
   Vec acc[M * N];
   if (run.first) {
     unroll<M * N>([&](auto i) __attribute__((always_inline)) { acc[i] = zero(); });
@@ -134,9 +135,8 @@ DI_LANE void tile_product(const Run& run, const Panel& w, const float* x, float*
       unroll<M>([&](auto m) __attribute__((always_inline)) { v[m] = load_vec(x + m * kPanelColumns + i * kWidth); });
       unroll<N>([&](auto n) __attribute__((always_inline)) {
         const Vec weight = load_vec(weights + n * kPanelColumns + i * kWidth);
-        unroll<M>([&](auto m) __attribute__((always_inline)) {
-          acc[m * N + n] = multiply_add(weight, v[m], acc[m * N + n]);
-        });
+        unroll<M>([&](auto m)
+                      __attribute__((always_inline)) { acc[m * N + n] = multiply_add(weight, v[m], acc[m * N + n]); });
       });
     });
   }

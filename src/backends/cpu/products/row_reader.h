@@ -26,8 +26,8 @@ DI_LANE void unroll(Body body) {
   }
 }
 
-// How a format is read: kLine columns are 64 bytes, a Step turns kStep columns into vectors, a LastStep what may be left
-// of a row.
+// How a format is read: kLine columns are 64 bytes, a Step turns kStep columns into vectors, a LastStep what may be
+// left of a row.
 //
 // Every lane's sum is one chain of multiply-adds, vector after vector along K, with scales applied beforehand to the
 // activations or to the weights, exactly.  But for kScaledSteps (add_fp4_step): there the products of a step add up on
@@ -88,9 +88,8 @@ DI_LANE void add_steps(const Step* steps, const float* x, Vec* acc) {
       unroll<M>([&](auto m) __attribute__((always_inline)) { at[m] = load_x(m); });
       unroll<R>([&](auto r) __attribute__((always_inline)) {
         const Vec w = steps[r].template vector<i>();
-        unroll<M>([&](auto m) __attribute__((always_inline)) {
-          acc[m * R + r] = multiply_add(w, at[m], acc[m * R + r]);
-        });
+        unroll<M>([&](auto m)
+                      __attribute__((always_inline)) { acc[m * R + r] = multiply_add(w, at[m], acc[m * R + r]); });
       });
     } else {
       Vec w[R];
@@ -98,9 +97,8 @@ DI_LANE void add_steps(const Step* steps, const float* x, Vec* acc) {
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         Vec at = load_x(m);
         if (R > 1) __asm__("" : "+v"(at));  // one load for all rows of the weight
-        unroll<R>([&](auto r) __attribute__((always_inline)) {
-          acc[m * R + r] = multiply_add(w[r], at, acc[m * R + r]);
-        });
+        unroll<R>([&](auto r)
+                      __attribute__((always_inline)) { acc[m * R + r] = multiply_add(w[r], at, acc[m * R + r]); });
       });
     }
   });
@@ -115,9 +113,8 @@ DI_LANE void add_fp4_step(const Rows& rows, const uint8_t* codes, const uint8_t*
   Vec sum[R * M];
   __m512i words[R];
   if constexpr (!kWhole) {
-    unroll<R>([&](auto r) __attribute__((always_inline)) {
-      words[r] = load_fp4_groups(codes + r * rows.row_bytes, groups);
-    });
+    unroll<R>([&](auto r)
+                  __attribute__((always_inline)) { words[r] = load_fp4_groups(codes + r * rows.row_bytes, groups); });
   }
   unroll<4>([&](auto pair) __attribute__((always_inline)) {
     Vec v[R * 2];

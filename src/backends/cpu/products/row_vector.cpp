@@ -78,7 +78,8 @@ void multiply_all_rows(Rows rows, int64_t count, const float* x, float* out) {
     rows.scale += by * rows.row_scales;
   };
   int64_t n = 0;
-  for (; n + kRows <= count; n += kRows, advance(kRows)) multiply_rows<kFormat, kRows>(rows, n + kRows < count, x, out + n);
+  for (; n + kRows <= count; n += kRows, advance(kRows))
+    multiply_rows<kFormat, kRows>(rows, n + kRows < count, x, out + n);
   for (; n < count; ++n, advance(1)) multiply_rows<kFormat, 1>(rows, n + 1 < count, x, out + n);
 }
 

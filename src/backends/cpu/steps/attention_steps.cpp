@@ -87,10 +87,13 @@ void Steps::attend_row(const SparseAttention& op, const AttentionSequence& seque
   const AttentionKernels& attention = attention_kernels(op.heads);
   const VisibleRows visible = visible_rows(op, sequence, offset);
   const AttentionRow row = attention_row(op, sequence.first_row + offset, visible.count(), slot);
-  decode_keys(kernels_, op, sequence, visible, 0, row.count, row);
   attention.prepare_queries(row);
-  attention.prepare_keys(row, 0, row.count);
-  attention.scores(row, 0, row.count);
+  for (int64_t first = 0; first < row.count; first += kKeyRange) {  // keys are scored while they are near
+    const int64_t count = std::min(kKeyRange, row.count - first);
+    decode_keys(kernels_, op, sequence, visible, first, first + count, row);
+    attention.prepare_keys(row, first, count);
+    attention.scores(row, first, count);
+  }
   attention.softmax(row, 0, row.heads);
   for (int64_t c = 0; c < row.d; c += kChannelRange) {
     attention.values(row, 0, row.heads, c, std::min(kChannelRange, row.d - c));

@@ -24,27 +24,37 @@ VisibleRows visible_rows(const SparseAttention& op, const AttentionSequence& seq
   return visible;
 }
 
+namespace {
+
+// How far ahead records come near.  The cache of another sequence, or of this one a layer later, has left a core's own
+// caches.
+constexpr int64_t kRecordsAhead = 12;
+
+const uint8_t* record_of(const SparseAttention& op, const AttentionSequence& sequence, const VisibleRows& visible,
+                         int64_t j) {
+  if (j >= visible.window())
+    return reinterpret_cast<const uint8_t*>(sequence.compressed.record(visible.rows[j - visible.window()]));
+  const int64_t position = visible.first + j, in_step = position - sequence.step_position;
+  if (in_step >= 0) return op.step_records.row(sequence.first_record + in_step);
+  return reinterpret_cast<const uint8_t*>(sequence.ring.record(position));
+}
+
+}  // namespace
+
 void decode_keys(const StepKernels& kernels, const SparseAttention& op, const AttentionSequence& sequence,
                  const VisibleRows& visible, int64_t begin, int64_t end, const AttentionRow& row) {
-  const int64_t d = op.head_dim;
+  const int64_t d = op.head_dim, window = visible.window(), count = visible.count();
   for (int64_t j = begin; j < end; ++j) {
-    if (j >= visible.window()) {
-      const std::byte* compressed = sequence.compressed.record(visible.rows[j - visible.window()]);
-      const auto* record = reinterpret_cast<const uint8_t*>(compressed);
-      if (row.wide_keys != nullptr) {
-        kernels.widen_main(record, d, row.wide_keys + j * wide_key_stride(d));
-      } else {
-        kernels.decode_main(record, d, row.keys + j * d);
-      }
-      continue;
+    if (j + kRecordsAhead < count) {
+      const uint8_t* ahead = record_of(op, sequence, visible, j + kRecordsAhead);
+      const int64_t bytes = j + kRecordsAhead < window ? fp8_record_bytes(d) : main_kv_record_bytes(d);
+      for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i);
     }
-    const int64_t position = visible.first + j, in_step = position - sequence.step_position;
-    const uint8_t* record = in_step >= 0 ? op.step_records.row(sequence.first_record + in_step)
-                                         : reinterpret_cast<const uint8_t*>(sequence.ring.record(position));
+    const uint8_t* record = record_of(op, sequence, visible, j);
     if (row.wide_keys != nullptr) {
-      kernels.widen_fp8(record, d, row.wide_keys + j * wide_key_stride(d));
+      (j < window ? kernels.widen_fp8 : kernels.widen_main)(record, d, row.wide_keys + j * wide_key_stride(d));
     } else {
-      kernels.decode_fp8(record, d, row.keys + j * d);
+      (j < window ? kernels.decode_fp8 : kernels.decode_main)(record, d, row.keys + j * d);
     }
   }
 }
