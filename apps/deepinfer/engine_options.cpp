@@ -141,6 +141,8 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
   engine.draft_schedule = options.draft_schedule;
   loaded.metrics = std::make_shared<EngineMetrics>();
   engine.observers.push_back(loaded.metrics);
+  loaded.profile = std::make_shared<StepProfile>();
+  engine.observers.push_back(loaded.profile);
   if (options.log_stats)
     engine.observers.push_back(std::make_shared<StatsLine>(
         *options.log_stats,

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/metrics/chrome_trace.h"
 #include "engine/metrics/engine_metrics.h"
+#include "engine/metrics/step_profile.h"
 #include "engine/request_log/request_log.h"
 #include "generation_defaults.h"
 #include "text/tokenizer.h"
@@ -52,6 +53,7 @@ struct LoadedEngine {
   GenerationDefaults defaults;
   std::unique_ptr<Tokenizer> tokenizer;
   std::shared_ptr<EngineMetrics> metrics;
+  std::shared_ptr<StepProfile> profile;
   std::shared_ptr<ChromeTrace> trace;       // null: none was asked for
   std::shared_ptr<RequestLog> request_log;  // null: none was asked for
   EngineOptions options;                    // of the engine

@@ -15,6 +15,7 @@ enum class ExitCode : int {
   kMachine = 4,        // this build or machine cannot: unknown model type, CPU, memory, read or write refused
   kDifferent = 5,      // replay: an answer is another one than in the log
   kUnanswered = 6,     // serve: requests had to be ended before their answers were whole
+  kEngineFailed = 7,   // serve: the engine broke down; a new process may do better
   kFileShrank = 74,    // a mapped model file became shorter while it was in use
   kInterrupted = 130,  // SIGINT
 };

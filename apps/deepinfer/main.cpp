@@ -30,7 +30,7 @@ constexpr const char* kExamples = R"(Examples:
 
 Without -m the demonstration model DeepSeek-V4.1-Tiny answers; see -m of `deepinfer run --help`.
 Exit codes: 0 done, 2 wrong options, 3 wrong model, file or prompt, 4 this build or machine cannot, 5 a replayed answer differs, 6
-the server ended requests, 74 a model file shrank while in use, 130 interrupted, 1 a bug.)";
+the server ended requests, 7 its engine failed, 74 a model file shrank while in use, 130 interrupted, 1 a bug.)";
 
 // "deepinfer run", the command that was being read when parsing failed.
 std::string parsed_command(const CLI::App& program) {

@@ -156,6 +156,12 @@ struct WeightUpdate {
   bool keep_records = false;
 };
 
+// Where prefixes are cached, for Engine::forget_prefixes().
+struct PrefixTiers {
+  bool device = true;  // the pool
+  bool host = true;    // host memory below it, where there is one
+};
+
 struct EngineStats {
   SchedulerStats scheduler;
   int64_t steps = 0;
@@ -164,6 +170,7 @@ struct EngineStats {
   Time planning{0};   // by the planner thread
   PrefixTierStats tier;
   EngineState state = EngineState::kRunning;
+  Status failure;  // with EngineState::kFailed: why
   int64_t weights_version = 0;
 };
 
@@ -207,6 +214,9 @@ class Engine {
   // stops meanwhile as in pause(mode) and is afterwards what it was before.  All prefixes are forgotten; in the tier
   // below, records are known by their weights.  The files are mapped: they must not be written to afterwards.
   virtual Status update_weights(const WeightUpdate& update) = 0;
+  // Forgets what is cached there; what lies in a folder stays.  Requests under way stop between two steps and go on
+  // with their own records; where the pool is emptied, they leave nothing in it.
+  virtual Status forget_prefixes(PrefixTiers tiers) = 0;
 
   // What the destructor begins with, for engines with more than one owner: cancels what runs, refuses new requests and
   // ends the waits of the calls above.  Does not wait.

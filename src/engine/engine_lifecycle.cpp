@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/caught_exception.h"
 #include "engine/threaded_engine.h"
 
 namespace deepinfer {
@@ -15,8 +16,9 @@ EngineStats ThreadedEngine::stats() const {
   {
     const std::lock_guard lock(mutex_);
     stats = stats_;
+    stats.failure = copy_without_fail(failure_);
   }
-  stats.state = failed() ? EngineState::kFailed : lifecycle_.state();
+  stats.state = stats.failure.ok() ? lifecycle_.state() : EngineState::kFailed;
   const std::lock_guard lock(tier_mutex_);
   if (tier_) stats.tier = tier_->stats();
   return stats;
@@ -67,8 +69,20 @@ Status ThreadedEngine::update_weights(const WeightUpdate& update) {
   if (wants_tier(setup_.options)) {
     DI_ASSIGN_OR_RETURN(identity, cache_identity(setup_, update.folder));
   }
-  return lifecycle_.update(update.mode, next_id_, [this, weights, identity, keep = update.keep_records]() -> Status {
-    return use_weights(*weights, identity, keep);
+  return lifecycle_.work("update_weights", update.mode, next_id_,
+                         [this, weights, identity, keep = update.keep_records]() -> Status {
+                           return use_weights(*weights, identity, keep);
+                         });
+}
+
+Status ThreadedEngine::forget_prefixes(PrefixTiers tiers) {
+  DI_RETURN_IF_ERROR(callable("forget_prefixes"));
+  return lifecycle_.work("forget_prefixes", PauseMode::kKeep, next_id_, [this, tiers]() -> Status {
+    if (tiers.device) setup_.scheduler->clear_cache();
+    if (!tiers.host || setup_.options.kv_host_bytes == 0) return {};
+    hold_those_who_ask_the_tier();
+    close_tier();
+    return open_tier(setup_.cache_identity);
   });
 }
 
@@ -141,6 +155,12 @@ void ThreadedEngine::close_tier() {
   tier_.reset();
 }
 
+// Who waits for a tier that goes asks the one that comes.
+void ThreadedEngine::hold_those_who_ask_the_tier() {
+  held_.insert(held_.begin(), std::make_move_iterator(asking_.begin()), std::make_move_iterator(asking_.end()));
+  asking_.clear();
+}
+
 Status ThreadedEngine::use_weights(PreparedWeights& weights, const std::string& identity, bool keep_records) {
   if (keep_records) {
     setup_.scheduler->clear_cache();
@@ -149,9 +169,7 @@ Status ThreadedEngine::use_weights(PreparedWeights& weights, const std::string& 
   }
   setup_.model->exchange_weights(weights);
   if (wants_tier(setup_.options)) {
-    // Who waits for the old tier asks the new one.
-    held_.insert(held_.begin(), std::make_move_iterator(asking_.begin()), std::make_move_iterator(asking_.end()));
-    asking_.clear();
+    hold_those_who_ask_the_tier();
     close_tier();
     if (const Status opened = open_tier(identity); !opened.ok()) {
       setup_.model->exchange_weights(weights);

@@ -65,11 +65,10 @@ Status Lifecycle::wake_up() {
   return make(lock, {.call = "wake_up", .then = before_sleep_});
 }
 
-Status Lifecycle::update(PauseMode mode, RequestId before, Work work) {
+Status Lifecycle::work(std::string_view call, PauseMode mode, RequestId before, Work work) {
   std::unique_lock lock(mutex_);
-  DI_RETURN_IF_ERROR(check("update_weights", true, ""));
-  return make(lock,
-              {.call = "update_weights", .then = state_, .mode = mode, .before = before, .work = std::move(work)});
+  DI_RETURN_IF_ERROR(check(call, true, ""));
+  return make(lock, {.call = call, .then = state_, .mode = mode, .before = before, .work = std::move(work)});
 }
 
 EngineState Lifecycle::state() const {

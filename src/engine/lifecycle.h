@@ -4,7 +4,7 @@
 // but those of callers.
 //
 //   running ──pause──► paused ──resume──► running        sleep: running or paused ──► asleep
-//   update_weights: from all three, back to the same      wake_up: back to where sleep() was called
+//   work: in all three, back to the same                  wake_up: back to where sleep() was called
 #pragma once
 
 #include <condition_variable>
@@ -35,7 +35,8 @@ class Lifecycle {
   Status resume();
   Status sleep(PauseMode mode, RequestId before, Work work);
   Status wake_up();
-  Status update(PauseMode mode, RequestId before, Work work);
+  // Work that leaves the state as it is; call: its name in errors.
+  Status work(std::string_view call, PauseMode mode, RequestId before, Work work);
   EngineState state() const;
   // Nothing will end before somebody calls resume() or wake_up().
   bool resting() const;

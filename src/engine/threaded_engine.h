@@ -69,6 +69,7 @@ class ThreadedEngine final : public Engine {
   Status sleep(PauseMode mode) override;
   Status wake_up() override;
   Status update_weights(const WeightUpdate& update) override;
+  Status forget_prefixes(PrefixTiers tiers) override;
 
   EngineStats stats() const override;
   const std::vector<MemoryPlanLine>& memory_plan() const override { return setup_.memory_plan; }
@@ -151,6 +152,7 @@ class ThreadedEngine final : public Engine {
   void vacate();  // nothing is on the device or cached afterwards
   Status open_tier(const std::string& identity);
   void close_tier();
+  void hold_those_who_ask_the_tier();
   Status use_weights(PreparedWeights& weights, const std::string& identity, bool keep_records);
 
   EngineSetup setup_;

@@ -142,6 +142,27 @@ TEST_F(LifecycleTest, ASleeperHasForgottenItsPrefixes) {
   expect_solo_answers();
 }
 
+TEST_F(LifecycleTest, PrefixesAreForgottenUnderRunningRequests) {
+  submit(request(600, 4));
+  run.drain();
+  submit(request(620, 120));
+  wait_for_tokens(ids[1], 10);
+  ASSERT_TRUE(run.engine().forget_prefixes({}).ok());
+  EXPECT_EQ(run.engine().stats().state, EngineState::kRunning);
+  submit(request(610, 60));
+  run.drain();
+  EXPECT_GT(run.seen(ids[1]).ends.at(0).cached_tokens, 0);
+  EXPECT_EQ(run.seen(ids[2]).ends.at(0).cached_tokens, 0);
+  ASSERT_TRUE(run.engine().pause(PauseMode::kKeep).ok());
+  ASSERT_TRUE(run.engine().forget_prefixes({}).ok());
+  EXPECT_EQ(run.engine().stats().state, EngineState::kPaused);
+  ASSERT_TRUE(run.engine().resume().ok());
+  submit(request(610, 5));
+  run.drain();
+  EXPECT_EQ(run.seen(ids[3]).ends.at(0).cached_tokens, 0);
+  expect_solo_answers();
+}
+
 TEST_F(LifecycleTest, TimeGoesOnAndCancelsArriveWhilePaused) {
   const RequestId running = submit(request(30, 500));
   wait_for_tokens(running, 3);

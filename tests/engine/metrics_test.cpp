@@ -1,9 +1,11 @@
 // Metrics of an engine: fixed buckets, the text for Prometheus, the statistics line and the trace, from made-up steps.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -13,6 +15,7 @@
 #include "engine/metrics/chrome_trace.h"
 #include "engine/metrics/engine_metrics.h"
 #include "engine/metrics/stats_line.h"
+#include "engine/metrics/step_profile.h"
 #include "engine/step_executor.h"
 
 namespace deepinfer {
@@ -138,12 +141,15 @@ TEST(PrometheusText, IsAnExposition) {
     EXPECT_NE(line.find("{model_name=\"a \\\"model\\\"\\\\\""), std::string::npos) << line;
     EXPECT_NO_THROW((void)std::stod(line.substr(line.rfind(' ') + 1))) << line;
   }
-  for (const char* sample : {"deepinfer_requests_waiting{model_name=\"a \\\"model\\\"\\\\\"} 7",
-                             "deepinfer_requests_total{model_name=\"a \\\"model\\\"\\\\\",reason=\"length\"} 1",
-                             "deepinfer_round_tokens_bucket{model_name=\"a \\\"model\\\"\\\\\",le=\"3\"} 1",
-                             "deepinfer_flops_total{model_name=\"a \\\"model\\\"\\\\\",part=\"attention\"} 2000000",
-                             "deepinfer_flops_total{model_name=\"a \\\"model\\\"\\\\\",part=\"products\"} 3000000",
-                             "deepinfer_first_token_seconds_count{model_name=\"a \\\"model\\\"\\\\\"} 1"})
+  for (const char* sample :
+       {"vllm:num_requests_waiting{model_name=\"a \\\"model\\\"\\\\\"} 7",
+        "vllm:request_success_total{model_name=\"a \\\"model\\\"\\\\\",finished_reason=\"length\"} 1",
+        "deepinfer_round_tokens_bucket{model_name=\"a \\\"model\\\"\\\\\",le=\"3\"} 1",
+        "deepinfer_flops_total{model_name=\"a \\\"model\\\"\\\\\",part=\"attention\"} 2000000",
+        "deepinfer_flops_total{model_name=\"a \\\"model\\\"\\\\\",part=\"products\"} 3000000",
+        "vllm:time_to_first_token_seconds_count{model_name=\"a \\\"model\\\"\\\\\"} 1",
+        "vllm:kv_cache_usage_perc{model_name=\"a \\\"model\\\"\\\\\"} 0.25",
+        "vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"a \\\"model\\\"\\\\\",position=\"1\"} 1"})
     EXPECT_NE(text.find(sample), std::string::npos) << sample;
 }
 
@@ -225,6 +231,40 @@ TEST(ChromeTrace, IsJson) {
   EXPECT_EQ(begins, 4);  // request, queued, prompt, answer
   EXPECT_EQ(ends, 4);
   EXPECT_EQ(ChromeTrace::create("/no/such/folder/trace.json").status().code(), StatusCode::kIoError);
+}
+
+TEST(StepProfile, RecordsTheNextSteps) {
+  StepProfile profile;
+  tell(profile, make_step(1, 1, 2, 3, 5));  // nobody has asked
+  std::atomic<bool> recorded{false};
+  auto recording = std::async(std::launch::async, [&] {
+    auto result = profile.record(2, std::chrono::minutes(5), [] { return false; });
+    recorded = true;
+    return result;
+  });
+  for (uint64_t step = 2; !recorded; ++step) {
+    tell(profile, make_step(step, 1, 2, 3, 5));
+    profile.delivered(2, milliseconds(20), milliseconds(21));
+    profile.request_ended(step, make_summary(EndReason::kLength), milliseconds(30));
+  }
+  const auto result = recording.get();
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->steps, 2);
+  int steps = 0;
+  for (const auto& event : nlohmann::json::parse(result->trace)) steps += event["ph"] == "X" && event["tid"] == 2;
+  EXPECT_EQ(steps, 2);
+}
+
+TEST(StepProfile, EndsWithoutSteps) {
+  StepProfile profile;
+  const auto result = profile.record(5, milliseconds(1), [] { return false; });
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->steps, 0);
+  EXPECT_TRUE(nlohmann::json::parse(result->trace).is_array());
+  EXPECT_EQ(profile.record(5, std::chrono::minutes(5), [] { return true; }).status().code(), StatusCode::kCancelled);
+  for (const int64_t steps : {0, 1001})
+    EXPECT_EQ(profile.record(steps, milliseconds(1), [] { return false; }).status().code(),
+              StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,34 @@ std::optional<std::string> config_file(const std::vector<std::string>& arguments
   return std::nullopt;
 }
 
+// Letters to insert, delete or exchange between two names.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j)
+      diagonal = std::exchange(row[j + 1], std::min({diagonal + (a[i] != b[j]), row[j] + 1, row[j + 1] + 1}));
+  }
+  return row.back();
+}
+
+// ", did you mean `port`?": the name that differs in the fewest letters, where these are few.
+std::string nearest(std::string_view name, const CLI::App& serve) {
+  std::string best;
+  size_t fewest = 1 + std::max<size_t>(2, name.size() / 3);
+  for (const CLI::Option* option : serve.get_options()) {
+    for (const std::string& known : option->get_lnames()) {
+      if ("--" + known == kOption || known == "help") continue;
+      if (const size_t letters = distance(name, known); letters < fewest) {
+        fewest = letters;
+        best = known;
+      }
+    }
+  }
+  return best.empty() ? "" : "; did you mean `" + best + "`?";
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> with_config_file(std::vector<std::string> arguments, const CLI::App& serve) {
@@ -40,8 +69,8 @@ Result<std::vector<std::string>> with_config_file(std::vector<std::string> argum
     const std::string name = "--" + entry.option;
     const CLI::Option* option = name == kOption ? nullptr : serve.get_option_no_throw(name);
     if (option == nullptr)
-      return invalid_argument(
-          fmt::format("{}:{}: deepinfer serve has no option `{}` for a file", *path, entry.line, entry.option));
+      return invalid_argument(fmt::format("{}:{}: deepinfer serve has no option `{}` for a file{}", *path, entry.line,
+                                          entry.option, name == kOption ? "" : nearest(entry.option, serve)));
     // All spellings of the option: -m and --model.
     const bool overruled = std::any_of(
         arguments.begin() + 1, arguments.begin() + static_cast<std::ptrdiff_t>(given),

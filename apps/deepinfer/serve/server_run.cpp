@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "serve/termination_signals.h"
+#include "serve/service_notification.h"
+#include "serving/admin/admin_api.h"
 #include "serving/api/api.h"
+#include "serving/api/transport_metrics.h"
 #include "serving/http/access_log.h"
 #include "serving/http/http_server.h"
-#include "serving/http/transport_metrics.h"
 #include "serving/page/page_routes.h"
 #include "terminal.h"
 #include "version.h"
@@ -27,28 +28,8 @@ using Clock = std::chrono::steady_clock;
 // Requests that were ended get their last events out within this time.
 constexpr std::chrono::milliseconds kEndingTime{2000};
 constexpr std::chrono::milliseconds kSignalPoll{50};
-
-serving::HttpListener listener_of(const ServerOptions& options) {
-  serving::HttpListener listener;
-  listener.host = options.host;
-  listener.port = options.port.value_or(kDefaultPort);
-  listener.unix_path = options.unix_path.value_or("");
-  listener.tls = options.tls_certificate.has_value();
-  return listener;
-}
-
-// Without keys everybody who reaches the server may use it: only this machine may.
-Status check_access(const ServerOptions& options, const serving::HttpListener& listener) {
-  if (options.tls_certificate.has_value() != options.tls_key.has_value())
-    return invalid_argument("--tls-cert and --tls-key need each other");
-  if (options.api_key_file || options.insecure_no_auth) return {};
-  DI_ASSIGN_OR_RETURN(const bool local, serving::is_local(listener));
-  if (local) return {};
-  return invalid_argument(
-      fmt::format("--host {} can be reached from other machines; give --api-key-file, or --insecure-no-auth if "
-                  "everybody may use the server",
-                  options.host));
-}
+// An engine that fails, or an operator who ends the server, is noticed within this time.
+constexpr std::chrono::milliseconds kEndPoll{100};
 
 std::string requests(size_t count) {
   return count == 1 ? "1 request" : fmt::format("{} requests", count);
@@ -88,46 +69,28 @@ serving::ApiOptions api_options(const ServerOptions& options, const LoadedEngine
   return api;
 }
 
-// Waits for the requests that run.  The second signal, if it comes.
-std::optional<int> drain(serving::Api& api, const TerminationSignals& signals, std::chrono::seconds time) {
+struct Drained {
+  size_t unanswered = 0;             // requests that were ended
+  std::optional<int> second_signal;  // came meanwhile
+};
+
+// Waits for the requests that run, then ends those that are left.
+Drained drain(serving::Api& api, const TerminationSignals& signals, std::chrono::seconds time) {
   const Clock::time_point deadline = Clock::now() + time;
+  Drained drained;
   while (!api.wait_until_idle(std::min(deadline, Clock::now() + kSignalPoll))) {
-    if (const auto signal = signals.take(std::chrono::milliseconds(0))) return signal;
-    if (Clock::now() >= deadline) return std::nullopt;
+    drained.second_signal = signals.take(std::chrono::milliseconds(0));
+    if (drained.second_signal) return drained;
+    if (Clock::now() >= deadline) break;
   }
-  return std::nullopt;
+  drained.unanswered = api.running();
+  api.end_running();
+  api.wait_until_idle(Clock::now() + kEndingTime);
+  return drained;
 }
 
-}  // namespace
-
-ExitCode run_server(const ServerOptions& options) {
-  const serving::HttpListener listener = listener_of(options);
-  if (const Status status = check_access(options, listener); !status.ok()) return report_usage_error(status.message());
-  std::unique_ptr<serving::ApiKeys> keys;
-  if (options.api_key_file) {
-    auto read = serving::ApiKeys::read(*options.api_key_file);
-    if (!read.ok()) return report_error(read.status());
-    keys = std::move(read).value();
-  }
-  std::unique_ptr<serving::AccessLog> access_log;
-  if (options.access_log) {
-    auto log = serving::AccessLog::open(*options.access_log);
-    if (!log.ok()) return report_error(log.status());
-    access_log = std::move(log).value();
-  }
-  const TerminationSignals signals;
-  Result<LoadedEngine> loaded = open_engine(options.engine);
-  if (!loaded.ok()) return report_error(loaded.status());
-  serving::ApiOptions settings = api_options(options, *loaded);
-  const std::vector<std::string> models = settings.requests.protocol.models;
-  settings.keys = std::move(keys);
-  std::atomic<const serving::HttpServer*> counted{nullptr};  // requests may come before open() is back
-  settings.transport_metrics = [&counted] {
-    const serving::HttpServer* server = counted.load();
-    return server == nullptr ? std::string() : serving::transport_metrics_text(server->stats());
-  };
-  serving::Api api(*loaded->engine, std::move(settings));
-
+serving::HttpServerOptions http_options(const ServerOptions& options, const serving::HttpListener& listener,
+                                        const serving::Api& api, serving::AccessLog* log) {
   serving::HttpServerOptions http;
   http.listeners = {listener};
   http.tls_certificate_file = options.tls_certificate.value_or("");
@@ -138,35 +101,99 @@ ExitCode run_server(const ServerOptions& options) {
     return api.check_head(request);
   };
   http.error_response = serving::Api::transport_error;
-  if (access_log) http.on_access = [&](const serving::HttpAccess& access) { access_log->record(access); };
+  if (log != nullptr) http.on_access = [log](const serving::HttpAccess& access) { log->record(access); };
   // A page of another name that points to this machine's address may not use a server without keys.
   if (!options.api_key_file && !options.insecure_no_auth && !options.unix_path)
     http.allowed_hosts = {"localhost", "127.0.0.1", "::1", "[::1]", options.host};
-  auto server = serving::HttpServer::open(std::move(http), [&](std::shared_ptr<serving::HttpExchange> exchange) {
-    if (!serving::answer_page(*exchange)) api.handle(std::move(exchange));
-  });
+  return http;
+}
+
+// Until the server shall end.  True: because its engine has failed.
+bool wait_for_the_end(const Engine& engine, const TerminationSignals& signals, const std::atomic<bool>& ordered) {
+  while (!ordered && !signals.take(kEndPoll))
+    if (engine.stats().state == EngineState::kFailed) return true;
+  return false;
+}
+
+}  // namespace
+
+ExitCode run_server(const ServerOptions& options) {
+  ServerParts parts;
+  if (const Status status = check_options(options, parts); !status.ok()) return report_usage_error(status.message());
+  if (const Status status = open_files(options, parts); !status.ok()) return report_error(status);
+  const TerminationSignals signals;
+  Result<LoadedEngine> loaded = open_engine(options.engine);
+  if (!loaded.ok()) return report_error(loaded.status());
+  return serve(options, std::move(parts), std::move(*loaded), signals);
+}
+
+ExitCode serve(const ServerOptions& options, ServerParts parts, LoadedEngine loaded,
+               const TerminationSignals& signals) {
+  const auto note = [&parts](serving::LogLevel level, std::string_view event) {
+    if (parts.log) parts.log->event(level, event);
+  };
+  serving::ApiOptions settings = api_options(options, loaded);
+  const std::vector<std::string> models = settings.requests.protocol.models;
+  settings.keys = std::move(parts.keys);
+  std::atomic<const serving::HttpServer*> counted{nullptr};  // requests may come before open() is back
+  settings.transport_metrics = [&counted] {
+    const serving::HttpServer* server = counted.load();
+    return server == nullptr ? std::string() : serving::transport_metrics_text(server->stats());
+  };
+  serving::Api api(*loaded.engine, std::move(settings));
+  std::atomic<bool> end_ordered{false};
+  std::optional<serving::AdminApi> admin;
+  std::unique_ptr<serving::HttpServer> admin_server;
+  if (options.admin_listen) {
+    serving::AdminOptions admin_options;
+    admin_options.keys = std::move(parts.admin_keys);
+    admin_options.profile = loaded.profile;
+    admin_options.log = parts.log.get();
+    admin_options.drain = [&end_ordered] { end_ordered = true; };
+    admin_options.draining = [&api, &end_ordered] { return end_ordered || api.draining(); };
+    admin_options.running = [&api] { return api.running(); };
+    admin_options.version = program_version();
+    admin_options.watch = [&api](const serving::HttpRequest& request) { return api.watch(request); };
+    admin.emplace(*loaded.engine, std::move(admin_options));
+    auto opened = open_admin_server(parts.admin, *admin);
+    if (!opened.ok()) return report_error(opened.status());
+    admin_server = std::move(*opened);
+  }
+  auto server = serving::HttpServer::open(http_options(options, parts.listener, api, parts.log.get()),
+                                          [&](std::shared_ptr<serving::HttpExchange> exchange) {
+                                            if (!serving::answer_page(*exchange)) api.handle(std::move(exchange));
+                                          });
   if (!server.ok()) return report_error(server.status());
   counted = server->get();
-  greet(options, *loaded, models, (*server)->ports().front());
+  greet(options, loaded, models, (*server)->ports().front());
+  if (admin_server)
+    write_standard_error("deepinfer: operators at " + admin_address(parts.admin, admin_server->ports().front()) + "\n");
+  note(serving::LogLevel::kInfo, "started");
+  notify_service("READY=1");
 
-  std::optional<int> signal;
-  while (!signal) signal = signals.take(std::chrono::hours(1));
-  const int drain_seconds = options.drain_seconds.value_or(kDefaultDrainSeconds);
-  if (const size_t running = api.running(); running > 0)
-    write_standard_error(fmt::format("deepinfer: waiting up to {} s for {}; once more ends at once\n", drain_seconds,
-                                     requests(running)));
+  const bool failed = wait_for_the_end(*loaded.engine, signals, end_ordered);
+  notify_service("STOPPING=1");
+  note(failed ? serving::LogLevel::kError : serving::LogLevel::kInfo, failed ? "engine failed" : "draining");
+  if (failed) report_error(loaded.engine->stats().failure);
+  const std::chrono::seconds drain_time(options.drain_seconds.value_or(kDefaultDrainSeconds));
+  if (const size_t running = api.running(); running > 0 && !failed)
+    write_standard_error(fmt::format("deepinfer: waiting up to {} s for {}; once more ends at once\n",
+                                     drain_time.count(), requests(running)));
   api.begin_drain();
   (*server)->begin_drain();
-  if (const auto second = drain(api, signals, std::chrono::seconds(drain_seconds))) _exit(128 + *second);
-  const size_t unanswered = api.running();
-  api.end_running();
-  api.wait_until_idle(Clock::now() + kEndingTime);
+  const Drained drained = drain(api, signals, drain_time);
+  if (drained.second_signal) _exit(128 + *drained.second_signal);
   const size_t cut = (*server)->close(kEndingTime);
   api.close();
-  const Status closed = loaded->close();
+  loaded.engine->begin_close();  // ends a pause that an operator waits for
+  if (admin_server) admin_server->close(kEndingTime);
+  if (admin) admin->close();
+  const Status closed = loaded.close();
+  note(serving::LogLevel::kInfo, "ended");
+  if (failed) return ExitCode::kEngineFailed;
   if (!closed.ok()) return report_error(closed);
-  if (unanswered + cut == 0) return ExitCode::kOk;
-  write_standard_error(fmt::format("deepinfer: {} not answered\n", requests(std::max(unanswered, cut))));
+  if (drained.unanswered + cut == 0) return ExitCode::kOk;
+  write_standard_error(fmt::format("deepinfer: {} not answered\n", requests(std::max(drained.unanswered, cut))));
   return ExitCode::kUnanswered;
 }
 

@@ -9,6 +9,9 @@
 #include "engine_options.h"
 #include "exit_code.h"
 #include "protocol_options.h"
+#include "serve/server_parts.h"
+#include "serve/termination_signals.h"
+#include "serving/http/access_log.h"
 
 namespace deepinfer::cli {
 
@@ -23,13 +26,19 @@ struct ServerOptions {
   ProtocolCommandOptions protocol;
   std::optional<int32_t> drain_seconds;
   std::optional<std::string> access_log;  // a file, or "-"
-  std::string given;                      // the options that were given, as TOML: printed at the start
+  serving::LogLevel log_level = serving::LogLevel::kInfo;
+  std::optional<std::string> admin_listen;    // HOST:PORT or unix:PATH
+  std::optional<std::string> admin_key_file;  // of those who may use it
+  std::string given;                          // the options that were given, as TOML: printed at the start
 };
 
 inline constexpr int32_t kDefaultPort = 8000;
 inline constexpr int32_t kDefaultDrainSeconds = 30;
 
-// Serves until SIGTERM or SIGINT.  kOk: every request was answered; kUnanswered: some had to be ended.
+// Serves until SIGTERM or SIGINT, or until an operator says so.  kOk: every request was answered; kUnanswered: some had
+// to be ended; kEngineFailed: the engine has, and what it had not answered ended with an error.
 ExitCode run_server(const ServerOptions& options);
+// The same on an engine that is open.
+ExitCode serve(const ServerOptions& options, ServerParts parts, LoadedEngine loaded, const TerminationSignals& signals);
 
 }  // namespace deepinfer::cli

@@ -1,5 +1,4 @@
 // ChromeTrace: what an engine did when, as a file for chrome://tracing and Perfetto (JSON array of trace events).
-// Steps are spans of the planner and the executor, deliveries of the output thread, requests spans of their own.
 #pragma once
 
 #include <cstdio>

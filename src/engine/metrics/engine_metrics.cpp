@@ -15,6 +15,8 @@ constexpr std::array kGaps = {0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 
                               0.05,   0.075, 0.1,   0.15,  0.2,   0.3,    0.5,  1.0,   2.0,  5.0};
 constexpr std::array kWaits = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,  0.2,   0.5,   1.0,  2.0,
                                5.0,   10.0,  20.0,  50.0, 100., 200., 500., 1000., 2000., 5000.};
+constexpr std::array kTokens = {1.,    2.,    5.,  10., 20., 50., 100., 200., 500., 1000.,
+                                2000., 5000., 1e4, 2e4, 5e4, 1e5, 2e5,  5e5,  1e6};
 constexpr std::array kLengths = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0};
 
 constexpr int64_t kMostPlansInFlight = 4;
@@ -28,9 +30,13 @@ double seconds(Time time) {
 EngineMetrics::EngineMetrics()
     : step_seconds(kSteps),
       queue_seconds(kWaits),
+      prefill_seconds(kWaits),
+      decode_seconds(kWaits),
       first_token_seconds(kWaits),
       inter_token_seconds(kGaps),
       total_seconds(kWaits),
+      request_prompt(kTokens),
+      request_answer(kTokens),
       accepted_length(kLengths) {}
 
 bool EngineMetrics::ended(RequestId id) const {
@@ -59,6 +65,9 @@ void EngineMetrics::step_done(const StepPlan& plan, const StepOutcome& outcome, 
     const SequenceResult& result = outcome.result.sequences[i];
     drafted.add(detail.drafted);
     accepted.add(detail.accepted);
+    draft_rounds.add(detail.drafted > 0);
+    for (size_t place = 0; place < std::min(kPlaces, static_cast<size_t>(detail.accepted)); ++place)
+      accepted_at[place].add(1);
     if (detail.decoded) {
       decode_rows.add(1 + detail.drafted);
       accepted_length.observe(static_cast<double>(result.tokens));
@@ -84,9 +93,13 @@ void EngineMetrics::request_ended(RequestId id, const RequestSummary& summary, T
   cached_tokens.add(summary.cached_tokens);
   tier_tokens.add(summary.tier_tokens);
   total_seconds.observe(seconds(summary.total));
+  request_prompt.observe(static_cast<double>(summary.prompt_tokens));
+  request_answer.observe(static_cast<double>(summary.answer_tokens));
   if (summary.first_token > Time{0}) {
     queue_seconds.observe(seconds(summary.queued));
     first_token_seconds.observe(seconds(summary.first_token));
+    prefill_seconds.observe(seconds(summary.first_token - summary.queued));
+    decode_seconds.observe(seconds(summary.total - summary.first_token));
   }
   switch (summary.reason) {
     case EndReason::kStop:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "serving/api/process_metrics.h"
 #include "text/json_text.h"
 
 namespace deepinfer::serving {
@@ -52,6 +53,10 @@ Json model_object(const std::string& name, int64_t created, int64_t context) {
   out["owned_by"] = "deepinfer";
   out["max_model_len"] = context;
   return out;
+}
+
+std::string_view key_name(const KeyAccount* account) {
+  return account == nullptr ? std::string_view() : account->name();
 }
 
 HttpResponse json_response(const Json& object) {
@@ -125,10 +130,21 @@ HttpResponse Api::transport_error(const HttpRequest& request, int status, const 
   return error_response(error, form_of_path(request.path), request.id);
 }
 
-void Api::refuse(HttpExchange& exchange, const Route* route, const ApiError& error) {
+std::optional<HttpResponse> Api::watch(const HttpRequest& request) const {
+  using Kind = Route::Kind;
+  const Match match = find_route(request);
+  if (match.route == nullptr) return std::nullopt;
+  const Kind kind = match.route->kind;
+  if (kind != Kind::kLive && kind != Kind::kReady && kind != Kind::kMetrics) return std::nullopt;
+  AnswerOrError answer = answer_now(*match.route, request);
+  if (const auto* error = std::get_if<ApiError>(&answer)) return error_response(*error, ErrorForm::kOpenAi, request.id);
+  return std::get<HttpResponse>(std::move(answer));
+}
+
+void Api::refuse(HttpExchange& exchange, const Route* route, const ApiError& error, const KeyAccount* account) {
   HttpResponse response = error_response(error, form_of_path(exchange.request().path), exchange.request().id);
   add_trace_context(exchange.request(), response);
-  metrics_.answered(route == nullptr ? "other" : route->path, error.status);
+  metrics_.answered(route == nullptr ? "other" : route->path, error.status, key_name(account));
   exchange.respond(std::move(response));
 }
 
@@ -137,7 +153,8 @@ void Api::handle(std::shared_ptr<HttpExchange> exchange) {
   const Match match = find_route(request);
   KeyAccount* account = nullptr;
   if (const auto error = authenticate(request, match.route, account)) return refuse(*exchange, match.route, *error);
-  if (match.error) return refuse(*exchange, nullptr, *match.error);
+  if (account != nullptr) exchange->describe(fmt::format("\"key\":\"{}\"", account->name()));
+  if (match.error) return refuse(*exchange, nullptr, *match.error, account);
   const Route& route = *match.route;
   switch (route.kind) {
     case Route::Kind::kGenerate:
@@ -148,16 +165,16 @@ void Api::handle(std::shared_ptr<HttpExchange> exchange) {
       break;
   }
   AnswerOrError answer = answer_now(route, request);
-  if (const auto* error = std::get_if<ApiError>(&answer)) return refuse(*exchange, &route, *error);
+  if (const auto* error = std::get_if<ApiError>(&answer)) return refuse(*exchange, &route, *error, account);
   HttpResponse& response = std::get<HttpResponse>(answer);
   add_trace_context(request, response);
-  metrics_.answered(route.path, response.status);
+  metrics_.answered(route.path, response.status, key_name(account));
   exchange->respond(std::move(response));
 }
 
 void Api::generate(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account) {
   if (account != nullptr)
-    if (const auto error = account->begin(KeyAccount::Clock::now())) return refuse(*exchange, &route, *error);
+    if (const auto error = account->begin(KeyAccount::Clock::now())) return refuse(*exchange, &route, *error, account);
   auto run = std::make_shared<ServedRequest>(engine_, exchange, GeneratingRoute{route.protocol, route.path}, account,
                                              metrics_, running_);
   if (!running_.add(run)) {
@@ -165,7 +182,7 @@ void Api::generate(std::shared_ptr<HttpExchange> exchange, const Route& route, K
     ApiError error =
         overloaded(running_.closed() ? "The server is shutting down." : "The server has too many requests.");
     if (running_.closed()) error.retry_after = 5;
-    return refuse(*exchange, &route, error);
+    return refuse(*exchange, &route, error, account);
   }
   run->watch_client();
   RequestIdentity identity;
@@ -181,7 +198,7 @@ void Api::generate(std::shared_ptr<HttpExchange> exchange, const Route& route, K
 
 void Api::work(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account) {
   if (account != nullptr)
-    if (const auto error = account->begin(KeyAccount::Clock::now())) return refuse(*exchange, &route, *error);
+    if (const auto error = account->begin(KeyAccount::Clock::now())) return refuse(*exchange, &route, *error, account);
   const bool taken = workers_->push([this, exchange, &route, account] {
     const HttpRequest& request = exchange->request();
     AnswerOrError answer = ApiError{};
@@ -193,15 +210,15 @@ void Api::work(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAc
                          });
     if (!memory.ok()) answer = overloaded(memory.message());
     if (account != nullptr) account->end();
-    if (const auto* error = std::get_if<ApiError>(&answer)) return refuse(*exchange, &route, *error);
+    if (const auto* error = std::get_if<ApiError>(&answer)) return refuse(*exchange, &route, *error, account);
     HttpResponse& response = std::get<HttpResponse>(answer);
     add_trace_context(request, response);
-    metrics_.answered(route.path, response.status);
+    metrics_.answered(route.path, response.status, key_name(account));
     exchange->respond(std::move(response));
   });
   if (taken) return;
   if (account != nullptr) account->end();
-  refuse(*exchange, &route, overloaded("The server has too many requests."));
+  refuse(*exchange, &route, overloaded("The server has too many requests."), account);
 }
 
 AnswerOrError Api::answer_now(const Route& route, const HttpRequest& request) const {
@@ -227,9 +244,11 @@ AnswerOrError Api::answer_now(const Route& route, const HttpRequest& request) co
     case Route::Kind::kLive:
       return json_response(Json{{"status", "live"}});
     case Route::Kind::kReady: {
-      if (running_.closed()) return overloaded("The server is shutting down.");
-      if (const EngineState state = engine_.stats().state; state != EngineState::kRunning)
-        return overloaded(fmt::format("The engine is {}.", to_string(state)));
+      if (running_.closed() && engine_.stats().state != EngineState::kFailed)
+        return overloaded("The server is shutting down.");
+      const EngineState state = engine_.stats().state;
+      if (state == EngineState::kFailed) return engine_failed();
+      if (state != EngineState::kRunning) return overloaded(fmt::format("The engine is {}.", to_string(state)));
       return json_response(Json{{"status", "ready"}});
     }
     case Route::Kind::kMetrics: {
@@ -246,9 +265,11 @@ AnswerOrError Api::answer_now(const Route& route, const HttpRequest& request) co
 std::string Api::metrics_text() const {
   metrics_.in_flight.set(static_cast<int64_t>(running_.count()));
   std::string text;
-  if (options_.engine_metrics)
-    text = prometheus_text(*options_.engine_metrics, options_.requests.protocol.models.front());
+  const std::string& model = options_.requests.protocol.models.front();
+  if (options_.engine_metrics) text = prometheus_text(*options_.engine_metrics, model);
+  text += prometheus_text(engine_.stats(), model);
   text += metrics_.text();
+  text += process_metrics_text();
   if (options_.transport_metrics) text += options_.transport_metrics();
   return text;
 }

@@ -46,11 +46,15 @@ class Api {
   std::optional<HttpResponse> check_head(const HttpRequest& request) const;
   // Answers an exchange, now or later.  Does not wait.
   void handle(std::shared_ptr<HttpExchange> exchange);
+  // The answer of a route that watches the server (/health/live, /health/ready, /metrics), whoever asks; nothing for
+  // others.
+  std::optional<HttpResponse> watch(const HttpRequest& request) const;
   // The body of a refusal that the transport makes itself.
   static HttpResponse transport_error(const HttpRequest& request, int status, const std::string& message);
 
   // New generating requests are refused from now on, and /health/ready says so.
   void begin_drain();
+  bool draining() const { return running_.closed(); }
   // Whether every generating request was answered by then.
   bool wait_until_idle(std::chrono::steady_clock::time_point deadline);
   size_t running() const { return running_.count(); }
@@ -74,7 +78,7 @@ class Api {
   void generate(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account);
   void work(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account);
   AnswerOrError answer_now(const Route& route, const HttpRequest& request) const;
-  void refuse(HttpExchange& exchange, const Route* route, const ApiError& error);
+  void refuse(HttpExchange& exchange, const Route* route, const ApiError& error, const KeyAccount* account = nullptr);
   std::string metrics_text() const;
 
   Engine& engine_;

@@ -18,6 +18,12 @@ ApiError overloaded(std::string message) {
   return {503, "overloaded_error", std::move(message), 1};
 }
 
+ApiError engine_failed() {
+  ApiError error = overloaded("The engine has failed.");
+  error.retry_after = 5;
+  return error;
+}
+
 ErrorForm error_form(Protocol protocol) {
   return protocol == Protocol::kMessages ? ErrorForm::kAnthropic : ErrorForm::kOpenAi;
 }

@@ -21,6 +21,8 @@ struct ApiError {
 // What the client did wrong keeps its words; of failures on this side nothing is told but that they happened.
 ApiError api_error(const RequestError& error);
 ApiError overloaded(std::string message);
+// The engine has broken down; whoever runs the server starts it again.
+ApiError engine_failed();
 
 // The form of errors: that of the official API, or on Messages the same with a type and the request's id beside it.
 enum class ErrorForm { kOpenAi, kAnthropic };

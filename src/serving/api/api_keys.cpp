@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/bounded_file.h"
+#include "serving/api/api_metrics.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -37,15 +38,21 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-Status read_limit(std::string_view word, KeyLimits& limits) {
+Status read_limit(std::string_view word, KeyLimits& limits, std::string& key_name) {
   const size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
+  if (name == "name" && equals != std::string_view::npos) {
+    key_name = word.substr(equals + 1);
+    if (!key_name.empty() && key_name == plain_name(key_name)) return {};
+    return invalid_argument("name: expected 1 to 64 letters, digits, `_`, `-` and `.`");
+  }
   int64_t* target = name == "requests-per-minute" ? &limits.requests_per_minute
                     : name == "tokens-per-minute" ? &limits.tokens_per_minute
                     : name == "concurrency"       ? &limits.concurrency
                                                   : nullptr;
   if (target == nullptr || equals == std::string_view::npos)
-    return invalid_argument("behind the key: expected requests-per-minute=N, tokens-per-minute=N or concurrency=N");
+    return invalid_argument(
+        "behind the key: expected requests-per-minute=N, tokens-per-minute=N, concurrency=N or name=NAME");
   const std::string_view digits = word.substr(equals + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *target);
   if (error != std::errc() || end != digits.data() + digits.size() || *target < 1 || *target > kHighestLimit)
@@ -59,9 +66,10 @@ ApiError too_many(std::string message, double seconds) {
 
 }  // namespace
 
-KeyAccount::KeyAccount(const KeyLimits& limits, uint64_t tenant)
+KeyAccount::KeyAccount(const KeyLimits& limits, uint64_t tenant, std::string name)
     : limits_(limits),
       tenant_(tenant),
+      name_(std::move(name)),
       requests_(static_cast<double>(limits.requests_per_minute)),
       tokens_(static_cast<double>(limits.tokens_per_minute)) {}
 
@@ -132,15 +140,19 @@ Result<std::unique_ptr<ApiKeys>> ApiKeys::parse(std::string_view text, std::stri
     if (std::any_of(key.begin(), key.end(), [](char c) { return c <= 0x20 || c >= 0x7F; }))
       return wrong("the key has bytes that no HTTP header can hold");
     KeyLimits limits;
+    std::string key_name = fmt::format("key-{}", keys->entries_.size() + 1);
     while (!trim(line).empty())
-      if (const Status status = read_limit(next_word(line), limits); !status.ok()) return wrong(status.message());
+      if (const Status status = read_limit(next_word(line), limits, key_name); !status.ok())
+        return wrong(status.message());
     const Digest hashed = digest(key);
-    for (const Entry& entry : keys->entries_)
+    for (const Entry& entry : keys->entries_) {
       if (entry.digest == hashed) return wrong("the key is there already");
+      if (entry.account->name() == key_name) return wrong(fmt::format("another key has the name {}", key_name));
+    }
     // A key's own prefixes: a number that says nothing about the key, and is never 0.
     uint64_t tenant = 0;
     std::memcpy(&tenant, hashed.data(), sizeof tenant);
-    keys->entries_.push_back({hashed, std::make_unique<KeyAccount>(limits, (tenant ^ salt) | 1)});
+    keys->entries_.push_back({hashed, std::make_unique<KeyAccount>(limits, (tenant ^ salt) | 1, std::move(key_name))});
   }
   if (keys->entries_.empty()) return invalid_argument(fmt::format("{} has no key", name));
   return keys;

@@ -1,6 +1,7 @@
 // ApiKeys: who may use the server, and how much.  Read from a file once; thread-safe.
 //
-// A line of the file is a key and its limits: `KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N]`.
+// A line of the file is a key and its limits: `KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N]`, and
+// `name=NAME` for logs and metrics; without one it is key-1 for the first key, key-2 for the second, ...
 // Empty lines and those that begin with # are skipped.  Only hashes of the keys are kept.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -32,7 +34,10 @@ class KeyAccount {
  public:
   using Clock = std::chrono::steady_clock;
 
-  KeyAccount(const KeyLimits& limits, uint64_t tenant);
+  KeyAccount(const KeyLimits& limits, uint64_t tenant, std::string name = {});
+
+  // Of the key, for logs and metrics; says nothing about the key itself.
+  const std::string& name() const { return name_; }
 
   // Takes a place for one request, or says when to come again.
   std::optional<ApiError> begin(Clock::time_point now);
@@ -47,6 +52,7 @@ class KeyAccount {
 
   const KeyLimits limits_;
   const uint64_t tenant_;
+  const std::string name_;
   std::mutex mutex_;
   // What is left for now: a minute's worth at most; tokens may go below zero.
   double requests_, tokens_;

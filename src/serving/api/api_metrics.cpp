@@ -1,8 +1,6 @@
 #include "serving/api/api_metrics.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
+#include "engine/metrics/exposition.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -26,9 +24,9 @@ std::string plain_name(std::string_view text) {
 
 ApiMetrics::ApiMetrics() : first_event_seconds(kFirstEventBounds) {}
 
-void ApiMetrics::answered(std::string_view route, int status) {
+void ApiMetrics::answered(std::string_view route, int status, std::string_view key) {
   const std::lock_guard lock(mutex_);
-  ++answered_[{std::string(route), status}];
+  ++answered_[{std::string(route), status, std::string(key)}];
 }
 
 void ApiMetrics::ignored(const std::vector<std::string>& fields) {
@@ -41,34 +39,21 @@ void ApiMetrics::ignored(const std::vector<std::string>& fields) {
 }
 
 std::string ApiMetrics::text() const {
+  Exposition out;
   const std::lock_guard lock(mutex_);
-  std::string out;
-  const auto to = std::back_inserter(out);
-  const auto head = [&](const char* name, const char* type, const char* help) {
-    fmt::format_to(to, "# HELP deepinfer_{0} {2}\n# TYPE deepinfer_{0} {1}\n", name, type, help);
-  };
-  head("http_requests_total", "counter", "Requests that were answered, by route and status.");
-  for (const auto& [key, count] : answered_)
-    fmt::format_to(to, "deepinfer_http_requests_total{{route=\"{}\",status=\"{}\"}} {}\n", key.first, key.second,
-                   count);
-  head("http_requests_in_flight", "gauge", "Requests in the engine or on their way into it.");
-  fmt::format_to(to, "deepinfer_http_requests_in_flight {}\n", in_flight.value());
-  head("ignored_fields_total", "counter", "Fields of requests that had no effect, by name.");
-  for (const auto& [name, count] : ignored_)
-    fmt::format_to(to, "deepinfer_ignored_fields_total{{field=\"{}\"}} {}\n", name, count);
-  head("http_first_event_seconds", "histogram",
-       "Arrival of a request to the first token that was given to its connection.");
-  int64_t below = 0;
-  const auto bounds = first_event_seconds.bounds();
-  for (size_t i = 0; i < bounds.size(); ++i) {
-    below += first_event_seconds.bucket(i);
-    fmt::format_to(to, "deepinfer_http_first_event_seconds_bucket{{le=\"{}\"}} {}\n", bounds[i], below);
+  out.begin_counter("deepinfer_http_requests_total",
+                    "Requests that were answered, by route, status and name of the key; 499: the client had left.");
+  for (const auto& [labels, count] : answered_) {
+    const auto& [route, status, key] = labels;
+    out.sample(count, {{"route", route}, {"status", std::to_string(status)}, {"key", key}});
   }
-  below += first_event_seconds.bucket(bounds.size());
-  fmt::format_to(to, "deepinfer_http_first_event_seconds_bucket{{le=\"+Inf\"}} {}\n", below);
-  fmt::format_to(to, "deepinfer_http_first_event_seconds_sum {}\n", first_event_seconds.sum());
-  fmt::format_to(to, "deepinfer_http_first_event_seconds_count {}\n", below);
-  return out;
+  out.gauge("deepinfer_http_requests_in_flight", "Requests in the engine or on their way into it.", in_flight.value());
+  out.begin_counter("deepinfer_ignored_fields_total", "Fields of requests that had no effect, by name.");
+  for (const auto& [name, count] : ignored_) out.sample(count, {{"field", name}});
+  out.counter("deepinfer_stream_events_total", "Events of streams.", events.value());
+  out.histogram("deepinfer_http_first_event_seconds",
+                "Arrival of a request to the first token that was given to its connection.", first_event_seconds);
+  return out.take();
 }
 
 }  // namespace deepinfer::serving

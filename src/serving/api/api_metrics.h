@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "engine/metrics/metric.h"
@@ -18,18 +18,20 @@ class ApiMetrics {
   ApiMetrics();
 
   // route: of the table of routes, never a client's text.
-  void answered(std::string_view route, int status);
+  // key: the name of the key, empty without one.
+  void answered(std::string_view route, int status, std::string_view key = {});
   void ignored(const std::vector<std::string>& fields);
 
   Gauge in_flight;                // requests in the engine or on their way into it
+  Counter events;                 // of streams
   Histogram first_event_seconds;  // from the request's arrival to the first event with a token
 
-  // Text exposition format 0.0.4.
+  // For Prometheus (engine/metrics/exposition.h).
   std::string text() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, int>, int64_t> answered_;
+  std::map<std::tuple<std::string, int, std::string>, int64_t> answered_;
   std::map<std::string, int64_t> ignored_;  // a bounded number of names
 };
 

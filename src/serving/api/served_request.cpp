@@ -1,8 +1,12 @@
 #include "serving/api/served_request.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "engine/request_log/logged_request.h"
 #include "text/protocol/answer_writer.h"
 
 namespace deepinfer::serving {
@@ -54,7 +58,8 @@ void ServedRequest::start(const RequestIdentity& identity, const RequestContext&
   ignored_ = std::move(request.ignored);
   prompt_tokens_ = static_cast<int64_t>(request.request.prompt.size());
   metrics_.ignored(ignored_);
-  if (const Status status = submit(std::move(request)); !status.ok()) refuse(api_error(request_error(status)));
+  if (const Status status = submit(std::move(request)); !status.ok())
+    refuse(context.engine->stats().state == EngineState::kFailed ? engine_failed() : api_error(request_error(status)));
 }
 
 void ServedRequest::end_with(const ApiError& error) {
@@ -77,7 +82,9 @@ void ServedRequest::accepted(bool) {
 }
 
 void ServedRequest::event(std::string_view name, std::string_view data) {
-  if (stream_) append_server_sent_event(waiting_, name, data);
+  if (!stream_) return;
+  append_server_sent_event(waiting_, name, data);
+  metrics_.events.add(1);
 }
 
 void ServedRequest::updated(int64_t tokens) {
@@ -98,7 +105,22 @@ void ServedRequest::updated(int64_t tokens) {
   waiting_.clear();
 }
 
+void ServedRequest::describe(const RunSummary& summary) {
+  const auto milliseconds = [](Time time) { return std::chrono::duration<double, std::milli>(time).count(); };
+  std::string members;
+  const auto to = std::back_inserter(members);
+  if (account_ != nullptr) fmt::format_to(to, "\"key\":\"{}\",", account_->name());
+  fmt::format_to(to,
+                 "\"stream\":{},\"prompt_tokens\":{},\"cached_tokens\":{},\"answer_tokens\":{},\"drafted\":{},"
+                 "\"accepted\":{},\"reason\":\"{}\",\"queue_ms\":{:.3f},\"first_token_ms\":{:.3f}",
+                 stream_, summary.prompt_tokens, summary.cached_tokens, summary.answer_tokens, summary.drafted,
+                 summary.accepted, to_string(summary.reason), milliseconds(summary.queued),
+                 milliseconds(summary.first_token));
+  exchange_->describe(std::move(members));
+}
+
 void ServedRequest::ended(const RunSummary& summary) {
+  describe(summary);
   if (gone_) {
     answered(kClientGone);
     if (began_) return exchange_->abort_stream();
@@ -145,7 +167,7 @@ ApiError ServedRequest::error_of(const RunSummary& summary) {
 
 // Before the exchange is: whoever sees the answer sees it counted.
 void ServedRequest::answered(int status) {
-  metrics_.answered(route_.path, status);
+  metrics_.answered(route_.path, status, account_ == nullptr ? std::string_view() : account_->name());
   if (account_ != nullptr) account_->end();
   running_.remove(this);
 }

@@ -49,6 +49,8 @@ class ServedRequest final : public RequestRun {
   void updated(int64_t tokens) override;
   void ended(const RunSummary& summary) override;
 
+  // For the access log.
+  void describe(const RunSummary& summary);
   HttpResponse head() const;
   ApiError error_of(const RunSummary& summary);
   void answered(int status);

@@ -32,23 +32,79 @@ std::string_view name_of(HttpAccess::End end) {
   }
 }
 
-}  // namespace
+// A client's text as a JSON string that a terminal shows as it is: what controls one (DEL, C1) is escaped as C0 is.
+void append_client_text(std::string& line, std::string_view text) {
+  std::string json;
+  append_json_string(json, text);
+  for (size_t i = 0; i < json.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json[i]);
+    const auto next = i + 1 < json.size() ? static_cast<unsigned char>(json[i + 1]) : 0;
+    if (byte == 0x7F) {
+      line += "\\u007f";
+    } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {
+      fmt::format_to(std::back_inserter(line), "\\u{:04x}", next);
+      ++i;
+    } else {
+      line += json[i];
+    }
+  }
+}
 
-std::string access_line(const HttpAccess& access) {
-  const HttpRequest& request = *access.request;
+std::string beginning(LogLevel level) {
   const auto now = std::chrono::system_clock::now();
   const auto milliseconds =
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::string line =
-      fmt::format("{{\"time\":\"{:%Y-%m-%dT%H:%M:%S}.{:03}Z\",\"id\":\"{}\",\"peer\":\"{}\",\"method\":",
-                  fmt::gmtime(std::chrono::system_clock::to_time_t(now)), milliseconds, request.id, request.peer);
-  append_json_string(line, request.method);
+  return fmt::format("{{\"time\":\"{:%Y-%m-%dT%H:%M:%S}.{:03}Z\",\"level\":\"{}\"",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)), milliseconds, to_string(level));
+}
+
+}  // namespace
+
+std::string_view to_string(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "unknown";
+}
+
+std::optional<LogLevel> log_level(std::string_view name) {
+  for (const LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
+    if (to_string(level) == name) return level;
+  return std::nullopt;
+}
+
+LogLevel level_of(const HttpAccess& access) {
+  if (access.status >= 500 && access.status != 503) return LogLevel::kError;
+  if (access.status == 503 || access.end == HttpAccess::End::kCut || access.end == HttpAccess::End::kAborted)
+    return LogLevel::kWarning;
+  const std::string_view path = access.request->path;
+  const bool watches = path == "/" || path.starts_with("/page/") || path.starts_with("/health/") || path == "/metrics";
+  return watches && access.status < 400 ? LogLevel::kDebug : LogLevel::kInfo;
+}
+
+std::string event_line(LogLevel level, std::string_view event, std::string_view members) {
+  return fmt::format("{},\"event\":\"{}\"{}{}}}", beginning(level), event, members.empty() ? "" : ",", members);
+}
+
+std::string access_line(const HttpAccess& access) {
+  const HttpRequest& request = *access.request;
+  std::string line = beginning(level_of(access));
+  fmt::format_to(std::back_inserter(line), ",\"id\":\"{}\",\"peer\":\"{}\",\"method\":", request.id, request.peer);
+  append_client_text(line, request.method);
   line += ",\"path\":";
-  append_json_string(line, request.path);
+  append_client_text(line, request.path);
   fmt::format_to(std::back_inserter(line), ",\"status\":{},\"bytes\":{},\"ms\":{:.3f},\"end\":\"{}\"", access.status,
                  access.bytes, 1e-3 * static_cast<double>(access.time.count()), name_of(access.end));
   if (const auto trace = parse_traceparent(request.header("traceparent")))
     fmt::format_to(std::back_inserter(line), ",\"trace\":\"{}\"", trace->trace_id);
+  if (!access.description.empty()) line.append(",").append(access.description);
   line += '}';
   return line;
 }
@@ -85,7 +141,11 @@ Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
 }
 
 void AccessLog::record(const HttpAccess& access) {
-  writer_->logger->info(access_line(access));
+  if (level_of(access) >= level_) writer_->logger->info(access_line(access));
+}
+
+void AccessLog::event(LogLevel level, std::string_view event, std::string_view members) {
+  if (level >= level_) writer_->logger->info(event_line(level, event, members));
 }
 
 std::uint64_t AccessLog::lost() const {

@@ -171,7 +171,8 @@ void Connection::cut() {
 void Connection::report(HttpAccess::End end) {
   if (!server_.options.on_access) return;
   server_.options.on_access({&exchange_->request(), status_, end, answer_bytes_,
-                             std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request_time_)});
+                             std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request_time_),
+                             exchange_->description()});
 }
 
 void Connection::lose_client(HttpAccess::End end) {

@@ -58,6 +58,10 @@ class HttpExchange {
   // Ends the connection without the end of the body: the client sees that the answer is not whole.
   virtual void abort_stream() = 0;
 
+  // What the access log says of this request beside what the server knows: members of a JSON object without braces,
+  // such as "\"tokens\":7".  The last call before the answer ends counts.
+  virtual void describe(std::string members) = 0;
+
   // Called at most once, on a thread of the server, when the client leaves before it has the whole answer; at once
   // where it has left already.  Must not wait.
   virtual void on_client_gone(std::function<void()> callback) = 0;

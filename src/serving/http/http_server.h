@@ -37,6 +37,7 @@ struct HttpAccess {
   End end = End::kWhole;                 // kCut: by the server, for a slow reader or at its end; kAborted: by the route
   std::uint64_t bytes = 0;               // of the answer, head included, handed to the system
   std::chrono::microseconds time{0};     // from the whole request to the whole answer
+  std::string description = {};          // HttpExchange::describe()
 };
 
 struct HttpServerOptions {

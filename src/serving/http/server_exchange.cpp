@@ -20,6 +20,7 @@ class ExchangeHandle final : public HttpExchange {
   void set_heartbeat(std::string bytes) override { exchange_->set_heartbeat(std::move(bytes)); }
   void end_stream() override { exchange_->end_stream(); }
   void abort_stream() override { exchange_->abort_stream(); }
+  void describe(std::string members) override { exchange_->describe(std::move(members)); }
   void on_client_gone(std::function<void()> callback) override { exchange_->on_client_gone(std::move(callback)); }
 
  private:
@@ -142,6 +143,16 @@ void ServerExchange::abort_stream() {
     wakes = make_ready();
   }
   if (wakes) push();
+}
+
+void ServerExchange::describe(std::string members) {
+  const std::lock_guard lock(mutex_);
+  description_ = std::move(members);
+}
+
+std::string ServerExchange::description() {
+  const std::lock_guard lock(mutex_);
+  return description_;
 }
 
 void ServerExchange::on_client_gone(std::function<void()> callback) {

@@ -53,6 +53,7 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   void set_heartbeat(std::string bytes);
   void end_stream();
   void abort_stream();
+  void describe(std::string members);
   void on_client_gone(std::function<void()> callback);
   // The handler has let go of it.
   void let_go();
@@ -76,6 +77,7 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   void client_gone();
   // The whole answer has been sent.
   void finish();
+  std::string description();
   // The connection, for its own thread; null when it has gone or has finished this.
   Connection* connection() const { return connection_; }
   void leave_connection() { connection_ = nullptr; }
@@ -104,6 +106,7 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   std::string waiting_;        // bytes not taken yet
   std::size_t in_flight_ = 0;  // bytes taken and not sent
   std::string heartbeat_;
+  std::string description_;
   std::function<void()> on_gone_;
 };
 

@@ -69,6 +69,14 @@ void RequestRun::take_end(int choice, const RequestSummary& summary) {
     summary_.reason = reason;
     summary_.failure = summary.failure;
   }
+  if (open_choices_ == static_cast<int>(over_.size())) {
+    summary_.cached_tokens = summary.cached_tokens;
+    summary_.queued = summary.queued;
+  }
+  if (summary_.first_token == Time{0} || (summary.first_token > Time{0} && summary.first_token < summary_.first_token))
+    summary_.first_token = summary.first_token;
+  summary_.drafted += summary.drafted;
+  summary_.accepted += summary.accepted;
   summary_.prompt_tokens = summary.prompt_tokens;
   summary_.answer_tokens += summary.answer_tokens;
   if (summary_.whole()) {

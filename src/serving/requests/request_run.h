@@ -19,6 +19,9 @@ struct RunSummary {
   Status failure;                       // with EndReason::kError
   int64_t prompt_tokens = 0;
   int64_t answer_tokens = 0;
+  int64_t cached_tokens = 0;          // of the prompt, as the first choice to end found them
+  int64_t drafted = 0, accepted = 0;  // draft tokens
+  Time queued{0}, first_token{0};     // since the submission; of the choice that was first
 
   // The answer is whole.
   bool whole() const { return reason == EndReason::kStop || reason == EndReason::kLength; }

@@ -127,6 +127,24 @@ TEST_F(EngineTier, WhatThePoolHasEvictedComesBack) {
   EXPECT_EQ(again.cached_tokens, 640);
 }
 
+TEST_F(EngineTier, PrefixesAreForgottenByTier) {
+  EngineOptions with_memory = options();
+  with_memory.kv_host_bytes = 64 << 20;
+  with_memory.kv_tier_patience = std::chrono::minutes(10);
+  EngineRun engine(kBackend, with_memory);
+  run(engine, request(text(600)), "first");
+  EXPECT_EQ(run(engine, request(text(600)), "from the pool").tier_tokens, 0);
+  ASSERT_TRUE(engine.engine().forget_prefixes({.device = true, .host = false}).ok());
+  EXPECT_EQ(run(engine, request(text(600)), "from host memory").tier_tokens, 512);
+  ASSERT_TRUE(engine.engine().forget_prefixes({.device = false, .host = true}).ok());
+  EXPECT_EQ(engine.engine().stats().tier.store.bytes_held, 0);
+  const RequestSummary pool = run(engine, request(text(600)), "from the pool alone");
+  EXPECT_EQ(pool.cached_tokens, 512);
+  EXPECT_EQ(pool.tier_tokens, 0);
+  ASSERT_TRUE(engine.engine().forget_prefixes({}).ok());
+  EXPECT_EQ(run(engine, request(text(600)), "from nowhere").cached_tokens, 0);
+}
+
 TEST_F(EngineTier, ManyRequestsOverManyEngines) {
   const StoreFolder folder;
   int64_t from_tier = 0;

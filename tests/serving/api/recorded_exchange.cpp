@@ -43,6 +43,17 @@ void RecordedExchange::abort_stream() {
   finish();
 }
 
+void RecordedExchange::describe(std::string members) {
+  const std::lock_guard lock(mutex_);
+  description_ = std::move(members);
+}
+
+Json RecordedExchange::description() {
+  response();
+  const std::lock_guard lock(mutex_);
+  return parse_json("{" + description_ + "}").value();
+}
+
 void RecordedExchange::on_client_gone(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);

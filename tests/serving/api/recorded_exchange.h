@@ -25,6 +25,7 @@ class RecordedExchange final : public HttpExchange {
   void set_heartbeat(std::string bytes) override { heartbeat_ = std::move(bytes); }
   void end_stream() override;
   void abort_stream() override;
+  void describe(std::string members) override;
   void on_client_gone(std::function<void()> callback) override;
 
   // What the client does.
@@ -42,6 +43,8 @@ class RecordedExchange final : public HttpExchange {
   // Waits until so many bytes of a stream are there.
   void wait_for_bytes(size_t bytes);
   bool answered() const;
+  // What the access log would say, as an object.
+  Json description();
 
  private:
   void wait(std::unique_lock<std::mutex>& lock);
@@ -54,6 +57,7 @@ class RecordedExchange final : public HttpExchange {
   bool began_ = false, ended_ = false, aborted_ = false, gone_ = false;
   size_t most_bytes_ = SIZE_MAX;
   std::string heartbeat_;
+  std::string description_;
   std::function<void()> on_gone_;
 };
 

@@ -83,6 +83,36 @@ TEST(Routes, CountTokens) {
   EXPECT_EQ(wrong->json()["type"], "error");
 }
 
+TEST(Routes, AnEngineThatHasFailed) {
+  ApiTestServer server(kText);
+  server.engine().fail(Status(StatusCode::kInternal, "std::bad_alloc"));
+  for (const auto& answer :
+       {server.send(get("/health/ready")), server.send(kChat, chat_body()),
+        server.send(kChat, chat_body(R"(,"stream":true)")), server.send(kChat, chat_body(R"(,"n":3)"))}) {
+    EXPECT_EQ(answer->status(), 503);
+    EXPECT_EQ(answer->header("retry-after"), "5");
+    EXPECT_EQ(answer->json()["error"]["message"], "The engine has failed.");
+  }
+  EXPECT_EQ(server.send(get("/health/live"))->status(), 200);
+  EXPECT_EQ(server.api().running(), 0U);
+}
+
+TEST(Routes, TheLogSaysWhatARequestWas) {
+  ApiTestServer server(ok_script(), Profile::kExtended, ApiKeys::parse("sk-one name=team.a\nsk-two\n", "keys").value());
+  const auto whole = server.send(with_key(post(kChat, chat_body()), "x-api-key", "sk-one"));
+  Json line = whole->description();
+  EXPECT_EQ(line["key"], "team.a");
+  EXPECT_EQ(line["stream"], false);
+  EXPECT_EQ(line["prompt_tokens"], server.engine().seen()[0].prompt.size());
+  EXPECT_EQ(line["reason"], "stop");
+  for (const char* name : {"cached_tokens", "answer_tokens", "drafted", "accepted", "queue_ms", "first_token_ms"})
+    EXPECT_TRUE(line[name].is_number()) << name;
+  EXPECT_EQ(whole->description().dump().find("Hi"), std::string::npos);
+  EXPECT_EQ(server.send(with_key(get("/v1/models"), "x-api-key", "sk-two"))->description(), (Json{{"key", "key-2"}}));
+  EXPECT_EQ(server.send(with_key(post(kChat, "{"), "x-api-key", "sk-two"))->description(), (Json{{"key", "key-2"}}));
+  EXPECT_EQ(server.send(get("/v1/models"))->description(), Json::object());
+}
+
 TEST(Routes, MetricsAndTraces) {
   ApiTestServer server(kText);
   HttpRequest request = post(kChat, chat_body(R"(,"user":"u","stran\"ge\n":1)"));
@@ -92,7 +122,7 @@ TEST(Routes, MetricsAndTraces) {
   EXPECT_EQ(answer->header("traceparent"), parent);
   EXPECT_EQ(answer->header("deepinfer-ignored"), "user, stran_ge_");
   const std::string text = server.send(get("/metrics"))->body();
-  EXPECT_NE(text.find("deepinfer_http_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 1\n"),
+  EXPECT_NE(text.find("deepinfer_http_requests_total{route=\"/v1/chat/completions\",status=\"200\",key=\"\"} 1\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("deepinfer_ignored_fields_total{field=\"user\"} 1\n"), std::string::npos);
@@ -108,6 +138,9 @@ TEST(Keys, Files) {
                                    {"a\na\n", "line 2: the key is there already"},
                                    {"a b\n", "line 1: behind the key"},
                                    {"a concurrency=0\n", "line 1: concurrency is `0`"},
+                                   {"a name=\n", "line 1: name: expected 1 to 64 letters"},
+                                   {"a name=x/y\n", "line 1: name: expected"},
+                                   {"a name=b\nc name=b\n", "line 2: another key has the name b"},
                                    {"a concurrency=-1\n", "allowed: 1 to"},
                                    {"a tokens-per-minute=1e9\n", "tokens-per-minute is `1e9`"},
                                    {"\xFF\n", "line 1: the key has bytes"}}) {

@@ -36,6 +36,7 @@ Result<RequestId> ScriptedEngine::submit(EngineRequest request, RequestCallback 
   running.on_update = std::move(on_update);
   running.prompt_tokens = static_cast<int64_t>(request.prompt.size());
   const std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
   const RequestId id = running.id = next_++;
   seen_.push_back(std::move(request));
   running_.push_back(std::move(running));
@@ -49,6 +50,48 @@ void ScriptedEngine::cancel(RequestId id) {
   changed_.notify_all();
 }
 
+void ScriptedEngine::fail(Status why) {
+  const std::lock_guard lock(mutex_);
+  state_ = EngineState::kFailed;
+  failure_ = std::move(why);
+  changed_.notify_all();
+}
+
+std::vector<std::string> ScriptedEngine::forgotten() const {
+  const std::lock_guard lock(mutex_);
+  return forgotten_;
+}
+
+Status ScriptedEngine::pause(PauseMode mode) {
+  std::unique_lock lock(mutex_);
+  if (state_ != EngineState::kRunning) return invalid_argument("pause: the engine does not run");
+  if (mode == PauseMode::kDrain) changed_.wait(lock, [this] { return running_.empty() || closing_; });
+  state_ = EngineState::kPaused;
+  return {};
+}
+
+Status ScriptedEngine::resume() {
+  const std::lock_guard lock(mutex_);
+  if (state_ != EngineState::kPaused) return invalid_argument("resume: the engine is not paused");
+  state_ = EngineState::kRunning;
+  return {};
+}
+
+Status ScriptedEngine::forget_prefixes(PrefixTiers tiers) {
+  const std::lock_guard lock(mutex_);
+  forgotten_.push_back(tiers.device && tiers.host ? "device host" : tiers.device ? "device" : "host");
+  return {};
+}
+
+EngineStats ScriptedEngine::stats() const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats;
+  stats.state = state_;
+  stats.failure = failure_;
+  stats.scheduler.running = static_cast<int64_t>(running_.size());
+  return stats;
+}
+
 bool ScriptedEngine::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return running_.empty(); });
@@ -59,7 +102,8 @@ void ScriptedEngine::run() {
   for (;;) {
     std::unique_lock lock(mutex_);
     const auto can_advance = [this](const Running& running) {
-      return !running.answer.holds || running.step < running.answer.steps.size() || cancelled_.contains(running.id);
+      return !running.answer.holds || running.step < running.answer.steps.size() || cancelled_.contains(running.id) ||
+             !failure_.ok();
     };
     changed_.wait(lock, [&] {
       return (closing_ && running_.empty()) || std::any_of(running_.begin(), running_.end(), can_advance);
@@ -84,22 +128,24 @@ void ScriptedEngine::run() {
 bool ScriptedEngine::advance(Running& running) {
   const ScriptedAnswer& answer = running.answer;
   bool cancelled = false;
+  Status failure;
   {
     const std::lock_guard lock(mutex_);
+    failure = failure_;
     cancelled = cancelled_.contains(running.id);
     cancelled_running_ += cancelled;
   }
   RequestUpdate update;
   update.id = running.id;
-  if (!cancelled && running.step < answer.steps.size()) {
+  if (!cancelled && failure.ok() && running.step < answer.steps.size()) {
     if (running.step == 0) update.prompt_logprobs = answer.prompt_logprobs;
     update.tokens = answer.steps[running.step++];
     running.on_update(update);
     return true;
   }
   RequestSummary summary;
-  summary.reason = cancelled ? EndReason::kCancelled : answer.end;
-  summary.failure = answer.failure;
+  summary.reason = cancelled ? EndReason::kCancelled : failure.ok() ? answer.end : EndReason::kError;
+  summary.failure = failure.ok() ? answer.failure : failure;
   summary.prompt_tokens = running.prompt_tokens;
   update.end = &summary;
   running.on_update(update);

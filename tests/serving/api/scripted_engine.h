@@ -37,17 +37,22 @@ class ScriptedEngine final : public Engine {
   // How many were cancelled while they ran.
   size_t cancelled() const;
   void refuse_with(Status status) { refusal_ = std::move(status); }
+  // Breaks down, as an engine does whose threads have thrown: what runs ends with this, and nothing is accepted.
+  void fail(Status why);
+  // Tiers that were emptied, as "device", "host", "device host".
+  std::vector<std::string> forgotten() const;
 
   Result<RequestId> submit(EngineRequest request, RequestCallback on_update) override;
   void cancel(RequestId id) override;
   bool drain() override;
-  Status pause(PauseMode) override { return {}; }
-  Status resume() override { return {}; }
+  Status pause(PauseMode mode) override;  // answers go on
+  Status resume() override;
   Status sleep(PauseMode) override { return {}; }
   Status wake_up() override { return {}; }
   Status update_weights(const WeightUpdate&) override { return {}; }
+  Status forget_prefixes(PrefixTiers tiers) override;
   void begin_close() override {}
-  EngineStats stats() const override { return {}; }
+  EngineStats stats() const override;
   const std::vector<MemoryPlanLine>& memory_plan() const override { return plan_; }
   int32_t vocabulary() const override { return tokenizer_.vocabulary(); }
   int32_t eos_token() const override { return 1; }
@@ -77,6 +82,9 @@ class ScriptedEngine final : public Engine {
   std::deque<Running> running_;
   std::set<RequestId> cancelled_;
   size_t cancelled_running_ = 0;
+  EngineState state_ = EngineState::kRunning;
+  Status failure_;
+  std::vector<std::string> forgotten_;
   RequestId next_ = 1;
   bool closing_ = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// What an operator sees of the transport: the access log, trace contexts, counters.
+// What an operator sees of the transport: the access log, trace contexts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,7 +11,6 @@
 #include "raw_client.h"
 #include "serving/http/access_log.h"
 #include "serving/http/trace_context.h"
-#include "serving/http/transport_metrics.h"
 
 namespace deepinfer::serving {
 namespace {
@@ -63,14 +62,64 @@ TEST(AccessLog, OneLineForEachRequest) {
   EXPECT_EQ(AccessLog::open(::testing::TempDir()).status().code(), StatusCode::kIoError);
 }
 
-TEST(TransportMetrics, EveryRefusalHasALine) {
-  HttpServerStats stats;
-  stats.connections = 3;
-  stats.refusals[static_cast<std::size_t>(HttpRefusal::kDraining)] = 7;
-  const std::string text = transport_metrics_text(stats);
-  EXPECT_NE(text.find("# TYPE deepinfer_transport_connections gauge\ndeepinfer_transport_connections 3\n"), text.npos);
-  EXPECT_NE(text.find("deepinfer_transport_refusals_total{reason=\"draining\"} 7\n"), text.npos);
-  EXPECT_NE(text.find("{reason=\"no_descriptors\"} 0\n"), text.npos);
+TEST(AccessLog, LevelsAndEvents) {
+  const std::string path = ::testing::TempDir() + "deepinfer_levels_" + std::to_string(::getpid());
+  HttpRequest request;
+  const auto level = [&](const std::string& where, int status, HttpAccess::End end = HttpAccess::End::kWhole) {
+    request.path = where;
+    return level_of({&request, status, end});
+  };
+  EXPECT_EQ(level("/v1/models", 200), LogLevel::kInfo);
+  EXPECT_EQ(level("/v1/models", 401), LogLevel::kInfo);
+  EXPECT_EQ(level("/v1/models", 500), LogLevel::kError);
+  EXPECT_EQ(level("/v1/models", 503), LogLevel::kWarning);
+  EXPECT_EQ(level("/v1/models", 200, HttpAccess::End::kCut), LogLevel::kWarning);
+  EXPECT_EQ(level("/health/ready", 200), LogLevel::kDebug);
+  EXPECT_EQ(level("/health/ready", 503), LogLevel::kWarning);
+  EXPECT_EQ(level("/metrics", 401), LogLevel::kInfo);
+  EXPECT_EQ(level("/page/main.js", 200), LogLevel::kDebug);
+  {
+    auto log = AccessLog::open(path).value();
+    log->set_level(LogLevel::kWarning);
+    log->event(LogLevel::kInfo, "not written");
+    request.path = "/v1/models";
+    log->record({&request, 200});
+    log->event(LogLevel::kError, "engine failed", "\"code\":7");
+    log->record({&request, 500});
+  }
+  std::ifstream file(path);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["event"], "engine failed");
+  EXPECT_EQ(lines[0]["code"], 7);
+  EXPECT_EQ(lines[0]["level"], "error");
+  EXPECT_EQ(lines[1]["status"], 500);
+  ::unlink(path.c_str());
+  EXPECT_EQ(log_level("debug"), LogLevel::kDebug);
+  EXPECT_FALSE(log_level("Debug"));
+}
+
+// Whatever a client sends, a request is one line that parses, and that controls no terminal.
+TEST(AccessLog, NothingIsInjected) {
+  HttpRequest request;
+  request.id = "req_1";
+  request.peer = "127.0.0.1";
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string odd =
+        std::string("a\"},{") + static_cast<char>(byte) + "\xC2" + static_cast<char>(byte) + "\xE2\x80\xA8z";
+    request.method = request.path = odd;
+    request.headers = {{"traceparent", odd}, {"user-agent", odd}};
+    const std::string line = access_line({&request, 200});
+    for (size_t i = 0; i < line.size(); ++i) {
+      const auto c = static_cast<unsigned char>(line[i]);
+      EXPECT_TRUE(c >= 0x20 && c != 0x7F) << byte;
+      if (c == 0xC2 && i + 1 < line.size()) EXPECT_GE(static_cast<unsigned char>(line[i + 1]), 0xA0) << byte;
+    }
+    const auto parsed = nlohmann::json::parse(line);
+    EXPECT_EQ(parsed.size(), 10u) << line;
+    EXPECT_TRUE(parsed["path"].get<std::string>().starts_with("a\"},{")) << line;
+  }
 }
 
 TEST(TraceContext, OnlyWhatTheStandardAllows) {

@@ -14,29 +14,29 @@ def metrics(step, groups=()):
     """After so many seconds: each of 20 steps of 25 ms with 4 rounds of 3 tokens, one of 4 drafts of 4 refused."""
     rounds = 80 * step
     model = 'model_name="Tiny \\"one\\" {x}"'
-    lines = ["# HELP deepinfer_requests_waiting Requests in the queue.", "# TYPE deepinfer_requests_waiting gauge"]
+    lines = ["# HELP vllm:num_requests_waiting Requests in the queue.", "# TYPE vllm:num_requests_waiting gauge"]
 
     def sample(name, value, labels=""):
-        lines.append(f"deepinfer_{name}{{{model}{labels}}} {value}")
+        lines.append(f"{name}{{{model}{labels}}} {value}")
 
-    for name, value in {"requests_waiting": 5, "requests_running": 4, "requests_prefilling": 1, "steps_total": 20 * step,
-                        "prefill_rows_total": 1000 * step, "answer_tokens_total": 3 * rounds, "draft_tokens_total": 4 * rounds,
-                        "draft_tokens_accepted_total": 3 * rounds, "prompt_tokens_total": 4000, "step_seconds_sum": 0.5 * step,
-                        "step_seconds_count": 20 * step, "round_tokens_sum": 3 * rounds, "round_tokens_count": rounds}.items():
+    for name, value in {"vllm:num_requests_waiting": 5, "vllm:num_requests_running": 4, "deepinfer_requests_prefilling": 1, "deepinfer_steps_total": 20 * step,
+                        "deepinfer_prefill_rows_total": 1000 * step, "vllm:generation_tokens_total": 3 * rounds, "vllm:spec_decode_num_draft_tokens_total": 4 * rounds,
+                        "vllm:spec_decode_num_accepted_tokens_total": 3 * rounds, "vllm:prompt_tokens_total": 4000, "deepinfer_step_seconds_sum": 0.5 * step,
+                        "deepinfer_step_seconds_count": 20 * step, "deepinfer_round_tokens_sum": 3 * rounds, "deepinfer_round_tokens_count": rounds}.items():
         sample(name, value)
     if groups:
         for group, tier, held, total in groups:
-            sample("cache_blocks_held", held, f',group="{group}",tier="{tier}"')
-            sample("cache_blocks_total", total, f',group="{group}",tier="{tier}"')
+            sample("deepinfer_cache_blocks_held", held, f',group="{group}",tier="{tier}"')
+            sample("deepinfer_cache_blocks_capacity", total, f',group="{group}",tier="{tier}"')
     else:
-        sample("cache_blocks_held", 250)
-        sample("cache_blocks_total", 1000)
-    sample("prompt_tokens_cached_total", 1000, ',tier="device"')
-    sample("prompt_tokens_cached_total", 200, ',tier="below"')
-    sample("step_time_seconds_total", 0.02 * step, ',part="plan"')
-    sample("step_time_seconds_total", 0.5 * step, ',part="run"')
+        sample("deepinfer_cache_blocks_held", 250)
+        sample("deepinfer_cache_blocks_capacity", 1000)
+    sample("deepinfer_prompt_tokens_cached_total", 1000, ',tier="device"')
+    sample("deepinfer_prompt_tokens_cached_total", 200, ',tier="below"')
+    sample("deepinfer_step_time_seconds_total", 0.02 * step, ',part="plan"')
+    sample("deepinfer_step_time_seconds_total", 0.5 * step, ',part="run"')
     for bound, share in (("2", 0.25), ("4", 1), ("+Inf", 1)):
-        sample("round_tokens_bucket", int(rounds * share), f',le="{bound}"')
+        sample("deepinfer_round_tokens_bucket", int(rounds * share), f',le="{bound}"')
     return "\n".join(lines) + "\n"
 
 
@@ -114,11 +114,12 @@ class EngineTest(PageCase):
 
     def test_the_names_are_the_engines(self):
         source = SOURCE.read_text()
-        told = set(re.findall(r'(?:gauge|counter|histogram|head|sample)\("(\w+)"', source))
-        told |= {f"{name}_{part}" for name in re.findall(r'histogram\("(\w+)"', source) for part in ("bucket", "sum", "count")}
+        told = set(re.findall(r'(?:gauge|counter|histogram)\(\s*"([\w:]+)"', source))
+        told |= {f"{name}_{part}" for name in re.findall(r'histogram\("([\w:]+)"', source) for part in ("bucket", "sum", "count")}
         script = (FILES / "engine_history.js").read_text() + (FILES / "engine_view.js").read_text()
-        used = set(re.findall(r"(?:growth|rate|gauge)\('(\w+)'", script))
-        used |= set(re.findall(r"\$\{PREFIX\}(\w+)", script)) | set(re.findall(r"'deepinfer_(\w+)'", script)) - {""}
+        used = set(re.findall(r"'((?:vllm:|deepinfer_)\w+)'", script))
+        used |= {f"{name}_bucket" for name in re.findall(r"buckets\('([\w:]+)'", script)}
+        used -= set(re.findall(r"buckets\('([\w:]+)'", script))
         self.assertGreater(len(used), 12)
         self.assertLessEqual(used, told)
 

@@ -111,7 +111,7 @@ export class EngineView {
     this.lengths.draw(buckets.map(({ bound, count }) => (
       { name: Number.isFinite(bound) ? String(bound) : 'more', value: count, total: rounds, text: percent(count, rounds) })));
 
-    const prompts = metrics.value('deepinfer_prompt_tokens_total') ?? 0;
+    const prompts = metrics.value('vllm:prompt_tokens_total') ?? 0;
     this.reuse.draw(prompts === 0 ? [] : metrics.all('deepinfer_prompt_tokens_cached_total').map(({ labels, value }) => (
       { name: labels.tier === 'below' ? 'tier below' : labels.tier, value, total: prompts,
         text: `${whole(value)} (${percent(value, prompts)})` })));
