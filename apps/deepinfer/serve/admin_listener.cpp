@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "number_text.h"
+#include "serving/api/api.h"
 
 namespace deepinfer::cli {
 

@@ -72,7 +72,7 @@ class AdminTest(unittest.TestCase):
                 lines = [json.loads(line) for line in file]
         events = [line["event"] for line in lines if "event" in line]
         self.assertEqual(events, ["started", "flushed", "profiled", "paused", "resumed"])
-        self.assertEqual(lines[-1].get("path"), "/admin/resume")  # what came later was below the level
+        self.assertNotIn("/admin/drain", [line.get("path") for line in lines])  # below the level by then
         answered = [line for line in lines if line.get("path") == "/v1/chat/completions"]
         self.assertEqual((answered[0]["prompt_tokens"] > 0, answered[0]["answer_tokens"]), (True, 16))
         self.assertNotIn("story", json.dumps(lines))
