@@ -165,14 +165,14 @@ Result<std::unique_ptr<SyntheticLayers>> SyntheticLayers::make(const v41::Config
                                                                Ops& ops) {
   std::unique_ptr<SyntheticLayers> layers(new SyntheticLayers(slice));
   DI_RETURN_IF_ERROR(layers->generate_weights());
-  DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(layers->groups_.layout));
+  DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(layers->groups_.layout, ops.memory()));
   DI_RETURN_IF_ERROR(cache.reserve(context));
   layers->cache_ = std::make_unique<SequenceCache>(std::move(cache));
   layers->tokens_.resize(static_cast<size_t>(context));
   for (size_t i = 0; i < layers->tokens_.size(); ++i)
     layers->tokens_[i] = static_cast<int32_t>((i * 2654435761u) % kVocabulary);
   const StepLimits limits{.rows = rows, .sequences = 1, .logit_rows = 1, .max_context = context};
-  DI_ASSIGN_OR_RETURN(v41::Activations activations, v41::Activations::plan(layers->config_, limits));
+  DI_ASSIGN_OR_RETURN(v41::Activations activations, v41::Activations::plan(layers->config_, limits, ops.memory()));
   DI_RETURN_IF_ERROR(ops.prepare(v41::ops_limits(layers->config_, limits)));
   layers->forward_ = std::make_unique<v41::Forward>(
       v41::ForwardParts{layers->config_, layers->table_, layers->groups_, layers->hash_, layers->weights_, ops}, limits,

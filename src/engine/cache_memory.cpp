@@ -1,7 +1,6 @@
 #include "engine/cache_memory.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -68,12 +67,12 @@ int64_t CacheMemory::snapshot_blocks(const CacheLayout& layout, SnapshotKind kin
   return (snapshot_bytes(layout, kind) + block - 1) / block;
 }
 
-Result<CacheMemory> CacheMemory::create(const CacheLayout& layout, int64_t blocks, int state_slots) {
-  CacheMemory memory(layout);
+Result<CacheMemory> CacheMemory::create(const CacheLayout& layout, int64_t blocks, int state_slots, Memory& of) {
+  CacheMemory memory(layout, of);
   memory.block_bytes_ = layout.bytes_per_block();
-  DI_ASSIGN_OR_RETURN(memory.blocks_, Buffer::allocate(static_cast<uint64_t>(memory.block_bytes_ * blocks)));
+  DI_ASSIGN_OR_RETURN(memory.blocks_, Buffer::allocate(static_cast<uint64_t>(memory.block_bytes_ * blocks), of));
   DI_ASSIGN_OR_RETURN(memory.slots_,
-                      Buffer::allocate(static_cast<uint64_t>(layout.bytes_per_sequence()) * state_slots));
+                      Buffer::allocate(static_cast<uint64_t>(layout.bytes_per_sequence()) * state_slots, of));
   std::byte* ring = memory.slots_.data();
   for (int slot = 0; slot < state_slots; ++slot) {
     int64_t offset = 0;
@@ -143,14 +142,14 @@ void CacheMemory::for_each_window(int state_slot, int64_t position, SnapshotKind
 }
 
 void CacheMemory::save(int state_slot, int64_t position, SnapshotKind kind, std::span<const BlockId> blocks) {
-  for_each_window(state_slot, position, kind, blocks, [](std::byte* place, const std::byte* records, int64_t count) {
-    std::memcpy(place, records, static_cast<size_t>(count));
+  for_each_window(state_slot, position, kind, blocks, [&](std::byte* place, const std::byte* records, int64_t count) {
+    memory_->copy(place, records, static_cast<size_t>(count));
   });
 }
 
 void CacheMemory::restore(int state_slot, int64_t position, SnapshotKind kind, std::span<const BlockId> blocks) {
-  for_each_window(state_slot, position, kind, blocks, [](const std::byte* place, std::byte* records, int64_t count) {
-    std::memcpy(records, place, static_cast<size_t>(count));
+  for_each_window(state_slot, position, kind, blocks, [&](const std::byte* place, std::byte* records, int64_t count) {
+    memory_->copy(records, place, static_cast<size_t>(count));
   });
 }
 

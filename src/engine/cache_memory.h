@@ -20,8 +20,12 @@ namespace deepinfer {
 
 class CacheMemory {
  public:
-  // kResourceExhausted when the system has no memory for it.
-  static Result<CacheMemory> create(const CacheLayout& layout, int64_t blocks, int state_slots);
+  // memory: the backend's.  kResourceExhausted when it has no room.
+  static Result<CacheMemory> create(const CacheLayout& layout, int64_t blocks, int state_slots,
+                                    Memory& memory = host_memory());
+
+  // Waits for the operations that were called before.
+  void finish() { memory_->finish(); }
 
   const CacheLayout& layout() const { return layout_; }
   int64_t bytes() const;
@@ -36,8 +40,13 @@ class CacheMemory {
   std::byte* history_part(BlockId block, int64_t h) {
     return block_data(block) + part_offsets_[static_cast<size_t>(h)];
   }
-  // All bytes of a block.
-  std::span<std::byte> block(BlockId block) { return {block_data(block), static_cast<size_t>(block_bytes_)}; }
+  // All bytes of a block, from or to the host.
+  void write_block(BlockId block, const std::byte* from) {
+    memory_->write(block_data(block), from, static_cast<size_t>(block_bytes_));
+  }
+  void read_block(BlockId block, std::byte* to) {
+    memory_->read(to, block_data(block), static_cast<size_t>(block_bytes_));
+  }
   // A BlockList over pointers made with history_part().
   BlockList history(int64_t h, std::byte* const* parts) const;
   std::span<const Ring> rings(int state_slot) const;
@@ -47,13 +56,14 @@ class CacheMemory {
   void restore(int state_slot, int64_t position, SnapshotKind kind, std::span<const BlockId> blocks);
 
  private:
-  explicit CacheMemory(CacheLayout layout) : layout_(std::move(layout)) {}
+  CacheMemory(CacheLayout layout, Memory& memory) : layout_(std::move(layout)), memory_(&memory) {}
   // Calls copy(place in the snapshot, records in the ring, bytes) for every piece of every window.
   template <typename Copy>
   void for_each_window(int state_slot, int64_t position, SnapshotKind kind, std::span<const BlockId> blocks, Copy copy);
   std::byte* block_data(BlockId block) { return blocks_.data() + static_cast<int64_t>(block) * block_bytes_; }
 
   CacheLayout layout_;
+  Memory* memory_;
   int64_t block_bytes_ = 0;
   Buffer blocks_;
   Buffer slots_;

@@ -6,8 +6,8 @@
 
 namespace deepinfer {
 
-Result<CachedSequence> CachedSequence::create(const Model& model, int64_t max_context) {
-  DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(model.cache_layout()));
+Result<CachedSequence> CachedSequence::create(const Model& model, int64_t max_context, Memory& memory) {
+  DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(model.cache_layout(), memory));
   if (const Status status = cache.reserve(max_context); !status.ok())
     return Status(status.code(), status.message() + "; a smaller max_context needs less");
   CachedSequence sequence(std::move(cache));

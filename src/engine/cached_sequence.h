@@ -15,8 +15,8 @@ namespace deepinfer {
 
 class CachedSequence {
  public:
-  // With memory for max_context tokens: steps allocate nothing.
-  static Result<CachedSequence> create(const Model& model, int64_t max_context);
+  // With room for max_context tokens in a backend's memory: steps allocate nothing.
+  static Result<CachedSequence> create(const Model& model, int64_t max_context, Memory& memory);
 
   // Keeps as many leading tokens of the prompt as may be gone on from with the bits of a fresh start, at most all but
   // the last.  Returns their number.  whole_draft_context: drafts too must be those of a fresh start.

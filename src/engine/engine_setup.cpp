@@ -154,7 +154,7 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   if (options.max_context == 0) setup.options.max_context = std::min(model_context, held);
 
   DI_RETURN_IF_ERROR(check_host_tier(options.kv_host_bytes, layout));
-  DI_ASSIGN_OR_RETURN(CacheMemory memory, CacheMemory::create(layout, cache.blocks, cache.state_slots));
+  DI_ASSIGN_OR_RETURN(CacheMemory memory, CacheMemory::create(layout, cache.blocks, cache.state_slots, setup.ops->memory()));
   setup.memory = std::make_unique<CacheMemory>(std::move(memory));
   setup.step_cost = step_cost(setup);
   setup.rule = std::make_unique<ModelSnapshotRule>(*setup.model);

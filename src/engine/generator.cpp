@@ -209,7 +209,8 @@ void SequenceGenerator::draft(Generation& generation, int drafts) {
   int drawn = 0;
   while (drawn < drafts && tokens[drawn] >= 0) ++drawn;
   if (generation.chooser.tests_drafts()) {
-    generation.chooser.proposal().begin({tokens, static_cast<size_t>(drawn)}, proposed.logits.rows_from(0, drawn));
+    generation.chooser.proposal().begin({tokens, static_cast<size_t>(drawn)}, proposed.logits.rows_from(0, drawn),
+                                        ops_->memory());
     return;
   }
   if (generation.params.draft_tokens < 0)
@@ -302,7 +303,7 @@ Result<std::unique_ptr<Generator>> open_generator(const GeneratorOptions& option
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, open_model(wanted, *ops));
   if (resolved.max_context == 0) resolved.max_context = model->info().max_context;
   DI_RETURN_IF_ERROR(check_replay(resolved, model->info()));
-  DI_ASSIGN_OR_RETURN(CachedSequence sequence, CachedSequence::create(*model, resolved.max_context));
+  DI_ASSIGN_OR_RETURN(CachedSequence sequence, CachedSequence::create(*model, resolved.max_context, ops->memory()));
   return std::unique_ptr<Generator>(
       std::make_unique<SequenceGenerator>(resolved, std::move(ops), std::move(model), std::move(sequence)));
 }

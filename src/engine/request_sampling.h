@@ -40,7 +40,9 @@ class RequestSampling {
   bool tests_drafts() const { return tests_drafts_; }
   const DraftProposal& proposal() const { return proposal_; }
   // drafts: drawn by draft_row(); logits: what each was drawn from.
-  void propose(std::span<const int32_t> drafts, MatrixView<const float> logits) { proposal_.begin(drafts, logits); }
+  void propose(std::span<const int32_t> drafts, MatrixView<const float> logits, Memory& memory) {
+    proposal_.begin(drafts, logits, memory);
+  }
 
  private:
   SamplingRow row(int64_t position, int64_t index) const;

@@ -182,12 +182,13 @@ void RunningSequence::decide(const SampledRow& choice, GeneratedToken token, Dec
 }
 
 RunningSequence::Decided RunningSequence::take(std::span<const SampledRow> choices, MatrixView<const float> logits,
-                                               MatrixView<const TokenLogprob> top, std::vector<GeneratedToken>& out) {
+                                               MatrixView<const TokenLogprob> top, Memory& memory,
+                                               std::vector<GeneratedToken>& out) {
   Decided decided;
   const auto fail = [&](int64_t row, int64_t position) {
     decided.ended = EndReason::kError;
-    decided.failure =
-        !mask_failure_.ok() ? mask_failure_ : undrawable(logits.rows_from(row, 1), position, sampling_.masked());
+    decided.failure = !mask_failure_.ok() ? mask_failure_
+                                          : undrawable(memory, logits.rows_from(row, 1), position, sampling_.masked());
   };
   for (int64_t row = 0; row < prompt_rows_ && !decided.ended; ++row) {
     const SampledRow& choice = choices[static_cast<size_t>(row)];

@@ -68,7 +68,9 @@ class RunningSequence {
            progress_.processed() == known_ - 1;
   }
   int proposal_drafts() const { return request_.params.draft_tokens; }
-  void propose(std::span<const int32_t> drafts, MatrixView<const float> logits) { sampling_.propose(drafts, logits); }
+  void propose(std::span<const int32_t> drafts, MatrixView<const float> logits, Memory& memory) {
+    sampling_.propose(drafts, logits, memory);
+  }
   std::span<const int32_t> proposed() const { return sampling_.proposal().drafts(); }
 
   // Whether the step's rows need masks: fill_masks() then, before add_sampling(), beside the forward pass or not.
@@ -77,7 +79,8 @@ class RunningSequence {
   // Appends the sampling of the step's logits rows, first to last; valid until take().
   void add_sampling(std::vector<SamplingRow>& rows);
   // Takes the choices for the step's rows as far as they are right, commits the step and appends the decided tokens.
-  // A row without a choice ends the sequence with a failure.  All three have the step's logits rows.
+  // A row without a choice ends the sequence with a failure.  The first three have the step's logits rows; the logits
+  // lie in `memory`.
   struct Decided {
     int64_t tokens = 0;
     int64_t judged = 0, right = 0;  // drafts that came true or did not, and those that did
@@ -85,7 +88,7 @@ class RunningSequence {
     Status failure;  // with EndReason::kError
   };
   Decided take(std::span<const SampledRow> choices, MatrixView<const float> logits, MatrixView<const TokenLogprob> top,
-               std::vector<GeneratedToken>& out);
+               Memory& memory, std::vector<GeneratedToken>& out);
   // Of the prompt's tokens 1, 2, ...: once, when the prompt has been processed.
   std::vector<GeneratedToken> take_prompt_logprobs() { return std::move(prompt_logprobs_); }
   // Of the tokens processed since the last call, after take(); null unless asked for.

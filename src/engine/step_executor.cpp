@@ -210,7 +210,8 @@ DraftResult StepExecutor::draw_drafts() {
   for (size_t d = first; d < draft_requests_.size(); ++d) {
     const auto row = static_cast<int64_t>(d);
     const std::span<const int32_t> tokens(drafted.tokens.row(row), static_cast<size_t>(drawn_[d]));
-    proposing_[d - first]->propose(tokens, drafted.logits.rows_from(row * drafted.tokens.columns, drawn_[d]));
+    proposing_[d - first]->propose(tokens, drafted.logits.rows_from(row * drafted.tokens.columns, drawn_[d]),
+                                   ops_.memory());
   }
   drawn_.resize(first);
   return drafted;
@@ -334,7 +335,7 @@ void StepExecutor::take(size_t member, int64_t row, MatrixView<const float> logi
   const auto logprobs = static_cast<int64_t>(choices_.empty() ? 0 : top_.size() / choices_.size());
   const MatrixView<const TokenLogprob> top(logprobs == 0 ? nullptr : top_.data() + row * logprobs,
                                            logprobs == 0 ? 0 : rows, logprobs);
-  RunningSequence::Decided decided = s.take(choices, logits.rows_from(row, rows), top, outcome.tokens);
+  RunningSequence::Decided decided = s.take(choices, logits.rows_from(row, rows), top, ops_.memory(), outcome.tokens);
   if (decided.judged > 0) planner_.observe(result.request, decided.judged, decided.right);
   if (decided.tokens > 0) {
     detail.prompt_logprobs = s.take_prompt_logprobs();

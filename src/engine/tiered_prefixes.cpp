@@ -1,7 +1,6 @@
 #include "engine/tiered_prefixes.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -130,19 +129,19 @@ Time TieredPrefixes::next_deadline() const {
 bool TieredPrefixes::adopt(const PrefixAnswer& answer) {
   const std::byte* payload = answer.payloads.data();
   const auto block_bytes = static_cast<size_t>(geometry_.block_bytes);
-  const bool adopted = scheduler_.adopt_prefix(
-      answer.salt, answer.tokens, answer.info,
-      [&](std::span<const BlockId> blocks, std::span<const BlockId> snapshot_blocks) {
-        for (const BlockId block : blocks) {
-          std::memcpy(memory_.block(block).data(), payload + geometry_.block_prefix(), block_bytes);
-          payload += geometry_.block_payload();
-        }
-        payload += PrefixGeometry::kSnapshotPrefix;
-        for (const BlockId block : snapshot_blocks) {
-          std::memcpy(memory_.block(block).data(), payload, block_bytes);
-          payload += block_bytes;
-        }
-      });
+  const bool adopted =
+      scheduler_.adopt_prefix(answer.salt, answer.tokens, answer.info,
+                              [&](std::span<const BlockId> blocks, std::span<const BlockId> snapshot_blocks) {
+                                for (const BlockId block : blocks) {
+                                  memory_.write_block(block, payload + geometry_.block_prefix());
+                                  payload += geometry_.block_payload();
+                                }
+                                payload += PrefixGeometry::kSnapshotPrefix;
+                                for (const BlockId block : snapshot_blocks) {
+                                  memory_.write_block(block, payload);
+                                  payload += block_bytes;
+                                }
+                              });
   if (!adopted) return false;
   ChainKey key = chain_root(answer.salt);
   const auto tokens = std::span<const int32_t>(answer.tokens);
@@ -189,13 +188,12 @@ void TieredPrefixes::keep(uint64_t salt, std::span<const int32_t> tokens, std::s
   std::byte* payload = copy.payloads.data();
   const auto block_bytes = static_cast<size_t>(geometry_.block_bytes);
   for (const int64_t number : copy.blocks) {
-    std::memcpy(payload + geometry_.block_prefix(), memory_.block(blocks[static_cast<size_t>(number)]).data(),
-                block_bytes);
+    memory_.read_block(blocks[static_cast<size_t>(number)], payload + geometry_.block_prefix());
     payload += geometry_.block_payload();
   }
   payload += PrefixGeometry::kSnapshotPrefix;
   for (const BlockId block : snapshot_blocks) {
-    std::memcpy(payload, memory_.block(block).data(), block_bytes);
+    memory_.read_block(block, payload);
     payload += block_bytes;
   }
   tier_->keep(std::move(copy));

@@ -39,7 +39,7 @@ Result<GeneratedToken> TokenChooser::choose(MatrixView<float> logits, int64_t po
   SampledRow result;
   const MatrixView<TokenLogprob> top(top_.data(), top_.empty() ? 0 : 1, static_cast<int64_t>(top_.size()));
   ops_.sample({logits, {&wish, 1}, {&result, 1}, top});
-  if (!drawn(result)) return undrawable(logits, position, grammar_.has_value());
+  if (!drawn(result)) return undrawable(ops_.memory(), logits, position, grammar_.has_value());
   GeneratedToken token;
   token.token = result.token;
   token.position = position;

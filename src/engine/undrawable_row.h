@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "ops/sample.h"
 #include "tensor/matrix.h"
+#include "tensor/memory.h"
 
 namespace deepinfer {
 
@@ -13,7 +14,7 @@ namespace deepinfer {
 bool drawn(const SampledRow& row);
 
 // kCorruptFile naming the position and the first bad logit; kInvalidArgument where the logits are good and the
-// request's own masks leave no token.  logits: one row.
-Status undrawable(MatrixView<const float> logits, int64_t position, bool masked);
+// request's own masks leave no token.  logits: one row, in `memory`.
+Status undrawable(Memory& memory, MatrixView<const float> logits, int64_t position, bool masked);
 
 }  // namespace deepinfer

@@ -15,13 +15,13 @@ std::string describe(int64_t tokens) {
 
 }  // namespace
 
-Result<SequenceCache> SequenceCache::create(const CacheLayout& layout) {
-  return or_out_of_memory([] { return describe(0); }, [&] { return lay_out(layout); });
+Result<SequenceCache> SequenceCache::create(const CacheLayout& layout, Memory& memory) {
+  return or_out_of_memory([] { return describe(0); }, [&] { return lay_out(layout, memory); });
 }
 
-Result<SequenceCache> SequenceCache::lay_out(const CacheLayout& layout) {
-  SequenceCache cache(layout);
-  DI_ASSIGN_OR_RETURN(cache.rings_, Buffer::allocate(static_cast<uint64_t>(layout.bytes_per_sequence())));
+Result<SequenceCache> SequenceCache::lay_out(const CacheLayout& layout, Memory& memory) {
+  SequenceCache cache(layout, memory);
+  DI_ASSIGN_OR_RETURN(cache.rings_, Buffer::allocate(static_cast<uint64_t>(layout.bytes_per_sequence()), memory));
   std::byte* ring = cache.rings_.data();
   int64_t offset = 0;
   for (const CacheGroupSpec& group : layout.groups) {
@@ -50,7 +50,7 @@ Status SequenceCache::add_blocks(int64_t tokens) {
   if (total <= block_count_) return {};
   constexpr int64_t kAlignment = Buffer::kAlignment;
   const int64_t stride = (layout_.bytes_per_block() + kAlignment - 1) / kAlignment * kAlignment;
-  Result<Buffer> run = Buffer::allocate(static_cast<uint64_t>((total - block_count_) * stride));
+  Result<Buffer> run = Buffer::allocate(static_cast<uint64_t>((total - block_count_) * stride), *memory_);
   if (!run.ok()) return run.status().with_context(describe(tokens));
   // What can fail comes before what changes anything.
   runs_.reserve(runs_.size() + 1);

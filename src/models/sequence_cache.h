@@ -14,7 +14,7 @@ namespace deepinfer {
 
 class SequenceCache {
  public:
-  static Result<SequenceCache> create(const CacheLayout& layout);
+  static Result<SequenceCache> create(const CacheLayout& layout, Memory& memory = host_memory());
 
   // Makes room for this many tokens; never shrinks.  Large runs of blocks take no memory before they are written.
   // kResourceExhausted when the system has none left; nothing has changed then.
@@ -26,11 +26,12 @@ class SequenceCache {
   int64_t bytes() const;
 
  private:
-  explicit SequenceCache(CacheLayout layout) : layout_(std::move(layout)) {}
-  static Result<SequenceCache> lay_out(const CacheLayout& layout);
+  SequenceCache(CacheLayout layout, Memory& memory) : layout_(std::move(layout)), memory_(&memory) {}
+  static Result<SequenceCache> lay_out(const CacheLayout& layout, Memory& memory);
   Status add_blocks(int64_t tokens);
 
   CacheLayout layout_;
+  Memory* memory_;
   Buffer rings_;
   std::vector<Buffer> runs_;                          // of blocks; in a block the parts of all groups and layers
   int64_t block_count_ = 0;                           // of all runs

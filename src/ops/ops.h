@@ -7,6 +7,13 @@
 //    error); a matrix with 0 rows is a valid input of every operation and does nothing;
 //  - arithmetic is fp32: square roots and divisions rounded once, exp and log good to 2 ulp, no flush of subnormals; a
 //    backend may choose the order of sums of more than four terms and nothing else (docs/numerics.md).
+// Where operands lie: what a MatrixView, a weight, a norm, a ring, a block or a rope table points to lies in memory().
+// In the host's memory lie
+//  - lists of structs (sequences, experts, the rows of Sample) and what SamplingRow points to; BlockList::blocks, the
+//    list itself; GatherRows::index; EngramGather's table and rows of it.  They may change once the call has returned;
+//  - Sample's results.  They are complete when the call returns.
+// Where memory() is not the host's, all other operations may still be under way when the call has returned.
+//
 // reference/ implements all of it in plain C++ and is the oracle of the other backends.
 #pragma once
 
@@ -27,6 +34,7 @@
 #include "ops/sample.h"
 #include "ops/sparse_attention.h"
 #include "ops/window_kv.h"
+#include "tensor/memory.h"
 
 namespace deepinfer {
 
@@ -54,6 +62,7 @@ class Ops {
   virtual ~Ops() = default;
 
   virtual std::string_view name() const = 0;  // "reference", "cpu/avx2", ...
+  virtual Memory& memory() { return host_memory(); }
   // Before anything else.  kResourceExhausted when the system has no room for the scratch memory.
   virtual Status prepare(const OpsLimits& limits) = 0;
   // By a thread that makes the calls from now on and does nothing else: a backend whose own threads are bound to cores

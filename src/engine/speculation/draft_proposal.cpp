@@ -4,13 +4,13 @@
 
 namespace deepinfer {
 
-void DraftProposal::begin(std::span<const int32_t> tokens, MatrixView<const float> logits) {
+void DraftProposal::begin(std::span<const int32_t> tokens, MatrixView<const float> logits, Memory& memory) {
   DI_CHECK(!open_ && logits.rows == static_cast<int64_t>(tokens.size()), "one proposal at a time, with its logits");
   tokens_.assign(tokens.begin(), tokens.end());
   vocabulary_ = static_cast<size_t>(logits.columns);
-  logits_.clear();
+  logits_.resize(tokens_.size() * vocabulary_);
   for (int64_t i = 0; i < logits.rows; ++i)
-    logits_.insert(logits_.end(), logits.row(i), logits.row(i) + logits.columns);
+    memory.read(logits_.data() + static_cast<size_t>(i) * vocabulary_, logits.row(i), vocabulary_ * sizeof(float));
   next_ = 0;
   open_ = true;
 }

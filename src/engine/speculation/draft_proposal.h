@@ -13,6 +13,7 @@
 
 #include "ops/sample.h"
 #include "tensor/matrix.h"
+#include "tensor/memory.h"
 
 namespace deepinfer {
 
@@ -20,8 +21,8 @@ class DraftProposal {
  public:
   // Whether there are choices to come that it speaks of; else the next ones need a new proposal.
   bool open() const { return open_; }
-  // Opens it.  logits: [tokens.size(), vocabulary], what the tokens were drawn from; copied.
-  void begin(std::span<const int32_t> tokens, MatrixView<const float> logits);
+  // Opens it.  logits: [tokens.size(), vocabulary] in `memory`, what the tokens were drawn from; copied.
+  void begin(std::span<const int32_t> tokens, MatrixView<const float> logits, Memory& memory);
 
   // Drafts that have not been tested.
   std::span<const int32_t> drafts() const { return std::span(tokens_).subspan(next_); }

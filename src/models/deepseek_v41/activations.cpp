@@ -36,9 +36,10 @@ void lay_out(const Config& c, const StepLimits& limits, ScratchArena& arena, Act
   a.draft.logits = arena.matrix<float>(block_rows, c.vocab_size);
   a.draft.bias = arena.matrix<float>(block > 0 ? limits.sequences : 0, c.vocab_size);
   a.draft.previous = arena.matrix<int32_t>(limits.sequences, 1);
-  a.draft.token = arena.matrix<int32_t>(limits.sequences, block);
   a.draft.confidence = arena.matrix<float>(block_rows, 1);
   a.draft.main = arena.matrix<bf16>(block > 0 ? rows : 0, d);
+  a.plain_frequencies = arena.matrix<float>(1, c.qk_rope_head_dim / 2);
+  a.compress_frequencies = arena.matrix<float>(1, c.qk_rope_head_dim / 2);
 
   const uint64_t sublayer = arena.mark();
   const int64_t index_wide = int64_t{c.index_n_heads} * c.index_head_dim;
@@ -63,23 +64,46 @@ void lay_out(const Config& c, const StepLimits& limits, ScratchArena& arena, Act
 
   arena.rewind(sublayer);
   if (!c.engram_layer_ids.empty()) {
-    const int64_t lookback = c.engram_max_ngram_size - 1;
-    a.engram.classes = arena.matrix<int32_t>(rows + lookback, 1);
-    a.engram.table_row = arena.matrix<int64_t>(rows, c.engram_lookups());
     a.engram.e = arena.matrix<bf16>(rows, c.engram_lookups() * c.engram_head_dim);
     a.engram.kv = arena.matrix<bf16>(rows, (copies + 1) * d);
   }
 }
 
+void lay_out_host(const Config& c, const StepLimits& limits, ScratchArena& arena, HostScratch& host) {
+  const int64_t block = c.dspark_block_size;
+  const int64_t block_rows = limits.sequences * block;
+  const int64_t rows = std::max(limits.rows, block_rows);
+  host.id = arena.matrix<int32_t>(rows, 1);
+  host.position = arena.matrix<int64_t>(rows, 1);
+  if (!c.engram_layer_ids.empty()) {
+    host.engram_class = arena.matrix<int32_t>(rows + c.engram_max_ngram_size - 1, 1);
+    host.engram_row = arena.matrix<int64_t>(rows, c.engram_lookups());
+  }
+  host.chosen =
+      arena.matrix<int32_t>(rows, std::max({c.index_topk, c.num_experts_per_tok, c.dspark_num_experts_per_tok}));
+  host.draft_previous = arena.matrix<int32_t>(limits.sequences, 1);
+  host.draft_token = arena.matrix<int32_t>(limits.sequences, block);
+  host.draft_confidence = arena.matrix<float>(block_rows, 1);
+}
+
+// Lays out twice: once to measure, once in memory of that size.
+template <typename LayOut>
+Result<Buffer> laid_out(Memory& memory, LayOut lay_out) {
+  ScratchArena measure(nullptr);
+  lay_out(measure);
+  DI_ASSIGN_OR_RETURN(Buffer buffer, Buffer::allocate(measure.bytes(), memory));
+  ScratchArena arena(buffer.data());
+  lay_out(arena);
+  return buffer;
+}
+
 }  // namespace
 
-Result<Activations> Activations::plan(const Config& config, const StepLimits& limits) {
+Result<Activations> Activations::plan(const Config& config, const StepLimits& limits, Memory& memory) {
   Activations a;
-  ScratchArena measure(nullptr);
-  lay_out(config, limits, measure, a);
-  DI_ASSIGN_OR_RETURN(a.memory, Buffer::allocate(measure.bytes()));
-  ScratchArena arena(a.memory.data());
-  lay_out(config, limits, arena, a);
+  DI_ASSIGN_OR_RETURN(a.memory, laid_out(memory, [&](ScratchArena& arena) { lay_out(config, limits, arena, a); }));
+  DI_ASSIGN_OR_RETURN(
+      a.of_host, laid_out(host_memory(), [&](ScratchArena& arena) { lay_out_host(config, limits, arena, a.host); }));
   return a;
 }
 

@@ -1,5 +1,6 @@
 // Activations: all scratch memory of a step, planned once from the config and the step limits.  Owned by the forward
-// pass. d hidden size, c copies of the residual stream; matrices have as many rows as the largest step.
+// pass. d hidden size, c copies of the residual stream; matrices have as many rows as the largest step.  All lie in the
+// backend's memory but those of HostScratch.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +55,8 @@ struct FeedForwardScratch {
 };
 
 struct EngramScratch {
-  MatrixView<int32_t> classes;    // [rows + look-back, 1]
-  MatrixView<int64_t> table_row;  // [rows, lookups]
-  MatrixView<bf16> e;             // [rows, lookups * engram_head_dim]
-  MatrixView<bf16> kv;            // [rows, (c + 1) * d]
+  MatrixView<bf16> e;   // [rows, lookups * engram_head_dim]
+  MatrixView<bf16> kv;  // [rows, (c + 1) * d]
 };
 
 struct DraftScratch {            // block rows: sequences * dspark_block_size
@@ -67,8 +66,18 @@ struct DraftScratch {            // block rows: sequences * dspark_block_size
   MatrixView<float> logits;      // [block rows, vocabulary]
   MatrixView<float> bias;        // [sequences, vocabulary]
   MatrixView<int32_t> previous;  // [sequences, 1]
-  MatrixView<int32_t> token;     // [sequences, block]
   MatrixView<float> confidence;  // [block rows, 1]
+};
+
+struct HostScratch {                   // in the host's memory: what a step is told, and what it tells
+  MatrixView<int32_t> id;              // [rows, 1]
+  MatrixView<int64_t> position;        // [rows, 1]
+  MatrixView<int32_t> engram_class;    // [rows + look-back, 1]
+  MatrixView<int64_t> engram_row;      // [rows, lookups]
+  MatrixView<int32_t> chosen;          // [rows, most experts or rows that a layer chooses]
+  MatrixView<int32_t> draft_previous;  // [sequences, 1]
+  MatrixView<int32_t> draft_token;     // [sequences, block]
+  MatrixView<float> draft_confidence;  // [block rows, 1]
 };
 
 struct Activations {
@@ -78,12 +87,15 @@ struct Activations {
   FeedForwardScratch feed_forward;
   EngramScratch engram;
   DraftScratch draft;
-  MatrixView<float> logits;  // [logit rows, vocabulary]
+  MatrixView<float> logits;                // [logit rows, vocabulary]
+  MatrixView<float> plain_frequencies;     // [1, rope dim / 2]: of layers of ratio 0
+  MatrixView<float> compress_frequencies;  // of all others
+  HostScratch host;
 
-  Buffer memory;
+  Buffer memory, of_host;
 
-  // kResourceExhausted when the system has no room.
-  static Result<Activations> plan(const Config& config, const StepLimits& limits);
+  // kResourceExhausted when there is no room.
+  static Result<Activations> plan(const Config& config, const StepLimits& limits, Memory& memory);
 };
 
 }  // namespace deepinfer::deepseek_v41

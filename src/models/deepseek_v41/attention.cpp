@@ -5,8 +5,8 @@
 namespace deepinfer::deepseek_v41 {
 
 RopeTable Forward::rope_table(int layer) const {
-  const auto& frequencies = table_[layer].ratio > 0 ? compress_frequencies_ : plain_frequencies_;
-  return {frequencies.data(), static_cast<int>(frequencies.size())};
+  const MatrixView<float>& frequencies = table_[layer].ratio > 0 ? a_.compress_frequencies : a_.plain_frequencies;
+  return {frequencies.data, static_cast<int>(frequencies.columns)};
 }
 
 void Forward::attention_input(int layer) {

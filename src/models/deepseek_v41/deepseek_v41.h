@@ -39,7 +39,7 @@ class DeepseekV41 final : public Model {
   void set_probe(LayerProbe* probe) { forward_->probe = probe; }
 
  private:
-  DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack);
+  DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack, Memory& memory);
 
   ModelInfo info_;
   Config config_;
@@ -48,7 +48,9 @@ class DeepseekV41 final : public Model {
   EngramHash hash_;
   bool allow_extra_tensors_ = false;
   Checkpoint checkpoint_;
-  Weights weights_;
+  Weights weights_;  // views of checkpoint_ or of placed_
+  Buffer placed_;    // copies of weights, where the backend's memory is not the host's
+  Memory& memory_;   // of the backend
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<StepWorkCount> work_;
 };

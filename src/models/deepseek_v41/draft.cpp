@@ -51,8 +51,8 @@ DraftResult Forward::draft(std::span<const DraftSequence> sequences) {
     markov_chain(sequences);
   }
   const int64_t block = c_.dspark_block_size;
-  return {a_.draft.token.rows_from(0, count),
-          {a_.draft.confidence.data, count, block},
+  return {a_.host.draft_token.rows_from(0, count),
+          {a_.host.draft_confidence.data, count, block},
           a_.draft.logits.rows_from(0, count * block)};
 }
 
@@ -61,12 +61,12 @@ void Forward::draft_block(std::span<const DraftSequence> sequences) {
   rows_.clear();
   for (const DraftSequence& s : sequences) {
     for (int64_t i = 0; i < block; ++i) {
-      *a_.step.id.row(rows_.count() + i) = i == 0 ? s.token : c_.dspark_noise_token_id;
-      *a_.step.position.row(rows_.count() + i) = s.position + i;
+      *a_.host.id.row(rows_.count() + i) = i == 0 ? s.token : c_.dspark_noise_token_id;
+      *a_.host.position.row(rows_.count() + i) = s.position + i;
     }
     rows_.append(block, s.position);
   }
-  ops_.embed_tokens({w_.embed, a_.step.id.data, c_.hc_mult, active(a_.step.streams), active(a_.step.pre)});
+  embed();
   for (int layer = table_.layer_count; layer < c_.total_layers(); ++layer) {
     attention_input(layer);
     window_records(layer);
@@ -94,8 +94,8 @@ void Forward::markov_chain(std::span<const DraftSequence> sequences) {
   int wanted_drafts = 0;
   for (int64_t s = 0; s < count; ++s) {
     const DraftSequence& sequence = sequences[static_cast<size_t>(s)];
-    *a_.draft.previous.row(s) = sequence.token;
-    std::fill_n(a_.draft.token.row(s), block, -1);
+    *a_.host.draft_previous.row(s) = sequence.token;
+    std::fill_n(a_.host.draft_token.row(s), block, -1);
     wanted_drafts = std::max(wanted_drafts, sequence.drafts);
   }
   // The block is whole, as it was trained; the chain is as long as somebody wants it.
@@ -103,6 +103,7 @@ void Forward::markov_chain(std::span<const DraftSequence> sequences) {
     const MatrixView<bf16> e = rows_of(a_.draft.features, i).columns_from(c_.hidden_size, c_.dspark_markov_rank);
     const MatrixView<float> logits = rows_of(a_.draft.logits, i);
     const MatrixView<float> bias = a_.draft.bias.rows_from(0, count);
+    write(a_.draft.previous, a_.host.draft_previous.rows_from(0, count));
     ops_.embed_tokens({w_.draft.markov_embed, a_.draft.previous.data, 1, e, {}});
     ops_.matmul({e, w_.draft.markov_head, {}, bias});
     ops_.add_rows({bias, logits});
@@ -113,10 +114,10 @@ void Forward::markov_chain(std::span<const DraftSequence> sequences) {
     ops_.sample({logits, {sampling_.data(), sequences.size()}, {sampled_.data(), sequences.size()}, {}});
     for (size_t s = 0; s < sequences.size(); ++s) {
       const auto row = static_cast<int64_t>(s);
-      const bool wanted = i < sequences[s].drafts && (i == 0 || a_.draft.token.row(row)[i - 1] >= 0);
+      const bool wanted = i < sequences[s].drafts && (i == 0 || a_.host.draft_token.row(row)[i - 1] >= 0);
       const int32_t token = wanted ? sampled_[s].token : -1;
-      a_.draft.token.row(row)[i] = token;
-      *a_.draft.previous.row(row) = std::max(token, 0);  // an unwanted row goes on from any token
+      a_.host.draft_token.row(row)[i] = token;
+      *a_.host.draft_previous.row(row) = std::max(token, 0);  // an unwanted row goes on from any token
     }
   }
   const int64_t block_rows = count * block;
@@ -124,6 +125,7 @@ void Forward::markov_chain(std::span<const DraftSequence> sequences) {
                w_.draft.confidence,
                {},
                a_.draft.confidence.rows_from(0, block_rows)});
+  read(a_.host.draft_confidence.rows_from(0, block_rows), a_.draft.confidence);
 }
 
 }  // namespace deepinfer::deepseek_v41

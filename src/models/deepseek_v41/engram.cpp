@@ -9,7 +9,7 @@ namespace deepinfer::deepseek_v41 {
 void Forward::mix_engram(int layer) {
   const int number = table_[layer].engram;
   const EngramWeights& w = w_.engrams[static_cast<size_t>(number)];
-  const EngramScratch& t = a_.engram;
+  const MatrixView<int32_t>& classes = a_.host.engram_class;
   for (size_t s = 0; s < step_.size(); ++s) {
     const StepSequence& sequence = step_[s];
     const RowSpan& span = rows_.spans()[s];
@@ -19,12 +19,12 @@ void Forward::mix_engram(int layer) {
     DI_CHECK(static_cast<int64_t>(tokens.size()) >= before + span.rows,
              "a step brings the look-back tokens of its rows");
     const auto ids = tokens.last(static_cast<size_t>(before + span.rows));
-    for (size_t i = 0; i < ids.size(); ++i) t.classes.data[i] = hash_.class_of(ids[i]);
-    hash_.rows(number, {t.classes.data, ids.size()}, span.rows, t.table_row.row(span.first_row));
+    for (size_t i = 0; i < ids.size(); ++i) classes.data[i] = hash_.class_of(ids[i]);
+    hash_.rows(number, {classes.data, ids.size()}, span.rows, a_.host.engram_row.row(span.first_row));
   }
-  const MatrixView<bf16> e = first_rows(t.e);
-  const MatrixView<bf16> kv = first_rows(t.kv);
-  ops_.engram_gather({w.table, t.table_row.data, hash_.lookups(), e});
+  const MatrixView<bf16> e = first_rows(a_.engram.e);
+  const MatrixView<bf16> kv = first_rows(a_.engram.kv);
+  ops_.engram_gather({w.table, a_.host.engram_row.data, hash_.lookups(), e});
   // The table's own FP8 values enter the product: they are not rounded again.
   ops_.matmul({e, w.wkv, kv, {}});
   ops_.engram_mix({kv, w.query_weight, w.key_weight, c_.rms_norm_eps, nullptr, active(a_.step.streams)});

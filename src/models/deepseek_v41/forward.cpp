@@ -14,10 +14,15 @@ Forward::Forward(const ForwardParts& parts, const StepLimits& limits, Activation
       hash_(parts.hash),
       w_(parts.weights),
       ops_(parts.ops),
+      memory_(parts.ops.memory()),
       limits_(limits),
-      a_(std::move(activations)),
-      plain_frequencies_(rope_frequencies(c_.qk_rope_head_dim, c_.rope_theta, {})),
-      compress_frequencies_(rope_frequencies(c_.qk_rope_head_dim, c_.compress_rope_theta, c_.rope_scaling)) {
+      a_(std::move(activations)) {
+  const auto place = [&](const MatrixView<float>& to, double theta, const RopeScaling& scaling) {
+    std::vector<float> values = rope_frequencies(c_.qk_rope_head_dim, theta, scaling);
+    write(to, MatrixView<float>(values.data(), 1, static_cast<int64_t>(values.size())));
+  };
+  place(a_.plain_frequencies, c_.rope_theta, {});
+  place(a_.compress_frequencies, c_.compress_rope_theta, c_.rope_scaling);
   const auto sequences = static_cast<size_t>(limits.sequences);
   rows_.reserve(limits.sequences, std::max(limits.rows, limits.sequences * c_.dspark_block_size));
   record_spans_.reserve(sequences);
@@ -42,20 +47,22 @@ MatrixView<float> Forward::run(std::span<const StepSequence> step) {
   }
   DI_CHECK(rows_.count() <= limits_.rows && static_cast<int64_t>(step.size()) <= limits_.sequences,
            "a step stays within the limits that scratch memory was planned for");
+  for (size_t s = 0; s < step_.size(); ++s) {
+    const RowSpan& span = rows_.spans()[s];
+    const auto ids = step_[s].tokens.last(static_cast<size_t>(span.rows));
+    for (int64_t i = 0; i < span.rows; ++i) {
+      *a_.host.id.row(span.first_row + i) = ids[static_cast<size_t>(i)];
+      *a_.host.position.row(span.first_row + i) = span.position + i;
+    }
+  }
   embed();
   for (int layer = 0; layer < table_.layer_count && rows_.count() > 0; ++layer) run_layer(layer);
   return head();
 }
 
 void Forward::embed() {
-  for (size_t s = 0; s < step_.size(); ++s) {
-    const RowSpan& span = rows_.spans()[s];
-    const auto ids = step_[s].tokens.last(static_cast<size_t>(span.rows));
-    for (int64_t i = 0; i < span.rows; ++i) {
-      *a_.step.id.row(span.first_row + i) = ids[static_cast<size_t>(i)];
-      *a_.step.position.row(span.first_row + i) = span.position + i;
-    }
-  }
+  write(active(a_.step.id), active(a_.host.id));
+  write(active(a_.step.position), active(a_.host.position));
   ops_.embed_tokens({w_.embed, a_.step.id.data, c_.hc_mult, active(a_.step.streams), active(a_.step.pre)});
 }
 

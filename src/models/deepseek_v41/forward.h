@@ -62,8 +62,17 @@ class Forward {
     return m.rows_from(0, rows_.count());
   }
   const int64_t* active_positions() const { return active(a_.step.position).data; }
+  // To the backend's memory and back.
+  template <typename T>
+  void write(const MatrixView<T>& to, const MatrixView<T>& from) {
+    memory_.write(to.data, from.data, static_cast<size_t>(from.rows * from.columns) * sizeof(T));
+  }
+  template <typename T>
+  void read(const MatrixView<T>& to, const MatrixView<T>& from) {
+    memory_.read(to.data, from.data, static_cast<size_t>(to.rows * to.columns) * sizeof(T));
+  }
 
-  void embed();
+  void embed();  // the rows of HostScratch
   // Drops rows below from(sequence) from all matrices of StepRows.
   void keep_rows(FunctionRef<int64_t(size_t sequence)> from);
   LayerCut cut(size_t sequence, int layer) const { return layer_cut(c_, table_, step_[sequence].rule, layer); }
@@ -109,10 +118,9 @@ class Forward {
   const EngramHash& hash_;
   const Weights& w_;
   Ops& ops_;
+  Memory& memory_;  // of ops_
   StepLimits limits_;
   Activations a_;
-  std::vector<float> plain_frequencies_;     // rope of ratio 0 layers
-  std::vector<float> compress_frequencies_;  // of all others
 
   // The step under way.
   std::span<const StepSequence> step_;

@@ -201,4 +201,12 @@ Weights visit_tensors(const Config& c, const LayerTable& table, TensorVisitor vi
   return w;
 }
 
+TensorUse tensor_use(std::string_view name) {
+  if (name.find(".engram.embed.") != std::string_view::npos) return TensorUse::kEngramTable;
+  for (const std::string_view picture : {"vision.", "aligner.", "image_"}) {
+    if (name.starts_with(picture)) return TensorUse::kPicture;
+  }
+  return TensorUse::kOperand;
+}
+
 }  // namespace deepinfer::deepseek_v41

@@ -2,6 +2,7 @@
 // with what the visitor returns.  Used by tensors.cpp, once to list and once to bind.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "base/function_ref.h"
@@ -16,5 +17,12 @@ namespace deepinfer::deepseek_v41 {
 using TensorVisitor = FunctionRef<const void*(std::string_view name, DType dtype, const Shape& shape)>;
 
 Weights visit_tensors(const Config& config, const LayerTable& table, TensorVisitor visit);
+
+enum class TensorUse : uint8_t {
+  kOperand,      // of operations: lies in the backend's memory
+  kEngramTable,  // gathered by row from the host's memory
+  kPicture,      // the picture encoder, which text generation does not read
+};
+TensorUse tensor_use(std::string_view name);  // as visitors hear it
 
 }  // namespace deepinfer::deepseek_v41

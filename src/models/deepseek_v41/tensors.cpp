@@ -31,17 +31,12 @@ Bound bind(const Config& c, const LayerTable& table, const Checkpoint& checkpoin
   TensorAudit& audit = out.audit;
   std::vector<bool> used(static_cast<size_t>(checkpoint.size()));
   out.weights = visit_tensors(c, table, [&](std::string_view name, DType dtype, const Shape& shape) -> const void* {
-    std::string full(name);
-    auto index = checkpoint.index_of(full);
-    if (!index) {
-      full.insert(0, kOptionalPrefix);
-      index = checkpoint.index_of(full);
-    }
-    if (!index) {
+    const std::string full = stored_name(checkpoint, name);
+    if (full.empty()) {
       audit.missing.emplace_back(name);
       return nullptr;
     }
-    used[static_cast<size_t>(*index)] = true;
+    used[static_cast<size_t>(*checkpoint.index_of(full))] = true;
     const auto view = checkpoint.require(full, dtype, shape);
     if (!view.ok()) {
       audit.wrong.push_back(view.status().message());
@@ -105,13 +100,19 @@ Result<Weights> bind_weights(const Config& c, const LayerTable& table, const Che
   return std::move(bound.weights);
 }
 
+std::string stored_name(const Checkpoint& checkpoint, std::string_view name) {
+  std::string full(name);
+  if (checkpoint.index_of(full)) return full;
+  full.insert(0, kOptionalPrefix);
+  return checkpoint.index_of(full) ? full : std::string();
+}
+
 void expect_single_rows(const Config& config, const Checkpoint& checkpoint) {
   constexpr uint64_t kLargeTable = uint64_t{64} << 20;
   for (const int layer : config.engram_layer_ids) {
     for (const char* name : {"weight", "scale"}) {
-      const std::string full = fmt::format("layers.{}.engram.embed.{}", layer, name);
-      auto index = checkpoint.index_of(full);
-      if (!index) index = checkpoint.index_of("model." + full);
+      const std::string full = stored_name(checkpoint, fmt::format("layers.{}.engram.embed.{}", layer, name));
+      const auto index = checkpoint.index_of(full);
       if (!index) continue;
       const Safetensors& shard = checkpoint.shard_of(*index);
       const TensorInfo& info = checkpoint.info(*index);

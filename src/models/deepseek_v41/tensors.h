@@ -42,9 +42,12 @@ struct TensorAudit {
 
 TensorAudit audit_tensors(const Config& config, const LayerTable& table, const Checkpoint& checkpoint);
 
+// A tensor's name as this checkpoint spells it: an optional "model." in front is accepted everywhere.  Empty where
+// there is no such tensor.
+std::string stored_name(const Checkpoint& checkpoint, std::string_view name);
+
 // Views of all tensors.  Every tensor of the checkpoint is accounted for: missing, wrong and unexpected ones are an
-// error that lists their names; allow_extra lets unexpected ones pass.  An optional "model." in front of names is
-// accepted everywhere.  No tensor data is read.
+// error that lists their names; allow_extra lets unexpected ones pass.  No tensor data is read.
 Result<Weights> bind_weights(const Config& config, const LayerTable& table, const Checkpoint& checkpoint,
                              bool allow_extra);
 

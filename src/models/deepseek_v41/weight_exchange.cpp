@@ -10,6 +10,7 @@
 #include "base/out_of_memory.h"
 #include "models/deepseek_v41/deepseek_v41.h"
 #include "models/deepseek_v41/engram_token_map.h"
+#include "models/deepseek_v41/placed_weights.h"
 #include "models/deepseek_v41/tensors.h"
 
 namespace deepinfer::deepseek_v41 {
@@ -79,12 +80,16 @@ Result<std::unique_ptr<PreparedWeights>> DeepseekV41::prepare_weights(const std:
                           });
 }
 
-// Views stay valid: a checkpoint's maps do not move with it.
+// Views stay valid: a checkpoint's maps do not move with it.  A copy is filled anew, at the same places.
 void DeepseekV41::exchange_weights(PreparedWeights& weights) {
   auto* const mapped = dynamic_cast<MappedWeights*>(&weights);
   DI_CHECK(mapped != nullptr, "weights are of the model that prepared them");
   std::swap(checkpoint_, mapped->checkpoint);
-  std::swap(weights_, mapped->weights);
+  if (memory_.is_host()) {
+    std::swap(weights_, mapped->weights);
+  } else {
+    weights_ = place_weights(config_, table_, checkpoint_, memory_, placed_);
+  }
 }
 
 }  // namespace deepinfer::deepseek_v41
