@@ -6,24 +6,40 @@
 namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 namespace {
 
-// The column of a step of kFp4Step that stands at place i of the packed step.
-DI_LANE int64_t fp4_column(int64_t i) {
+// A whole step of kFp4Step columns.
+DI_LANE void pack_fp4_step(const uint16_t* x, uint16_t* y) {
 #if defined(__AVX512F__)
-  return 8 * (i / 2 % 16) + 2 * (i / 32) +
-         i % 2;  // dword i / 2 % 16; two nibbles of each in turn, as widen_pairs takes them
+  // Vector j of the decoder holds the columns 8d + j of the dwords d of the codes.  widen_pairs takes two vectors from
+  // a row of pairs: the columns 8d + 2j and 8d + 2j + 1 for all d.
+  alignas(64) uint32_t pairs[kFp4Step / 2];
+  __builtin_memcpy(pairs, x, sizeof(pairs));
+  alignas(64) uint32_t to[kFp4Step / 2];
+  for (int j = 0; j < 4; ++j) {
+    for (int d = 0; d < 16; ++d) to[16 * j + d] = pairs[4 * d + j];
+  }
+  __builtin_memcpy(y, to, sizeof(to));
 #else
-  const int64_t block = i / 16, lane = i / 8 % 2, byte = i % 8;  // blocks: bytes 0-7 even, odd, bytes 8-15 even, odd
-  return 32 * lane + 16 * (block / 2) + 2 * byte + block % 2;
+  // Lanes are groups of 32 columns; of each the bytes 0-7 and then 8-15, their lower nibbles before their upper ones.
+  for (int lane = 0; lane < 2; ++lane) {
+    for (int half = 0; half < 2; ++half) {
+      const uint16_t* from = x + 32 * lane + 16 * half;
+      uint16_t* to = y + 32 * half + 8 * lane;
+      for (int byte = 0; byte < 8; ++byte) {
+        to[byte] = from[2 * byte];
+        to[16 + byte] = from[2 * byte + 1];
+      }
+    }
+  }
 #endif
 }
 
 void pack_fp4(const uint16_t* x, int64_t k, uint16_t* y) {
-  for (int64_t step = 0; step < k; step += kFp4Step) {
-    for (int64_t i = 0; i < kFp4Step; ++i) {
-      const int64_t column = step + fp4_column(i);
-      y[step + i] = column < k ? x[column] : uint16_t{0};
-    }
-  }
+  int64_t step = 0;
+  for (; step + kFp4Step <= k; step += kFp4Step) pack_fp4_step(x + step, y + step);
+  if (step == k) return;
+  uint16_t last[kFp4Step] = {};
+  __builtin_memcpy(last, x + step, static_cast<size_t>(k - step) * sizeof(uint16_t));
+  pack_fp4_step(last, y + step);
 }
 
 }  // namespace

@@ -5,39 +5,51 @@ namespace deepinfer::cpu::DI_SIMD_NAMESPACE {
 
 namespace {
 
+// Rows and products of a tile: as many sums as the registers hold.  With AVX2 their lower and upper lanes are summed
+// one after the other.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 4, kTileOutputs = kMixProducts;
+using Part = __m512;
+#define DI_MIX(name) _mm512_##name
 #else
-constexpr int kTileRows = 2, kTileOutputs = 2;
+constexpr int kTileRows = 4, kTileOutputs = kMixProducts / 2;
+using Part = __m256;
+#define DI_MIX(name) _mm256_##name
 #endif
+constexpr int kPartLanes = sizeof(Part) / sizeof(float);
 
 // kRows x kOutputs dot products over `count` channels; rows of x are kMixChunk apart, zero behind `count`.
 template <int kRows, int kOutputs>
 DI_INLINE void dot_tile(const float* x, const float* fn, int64_t width, int64_t count, float* partial,
                         int64_t partial_stride) {
-  F sum[kRows][kOutputs];
-  for (int r = 0; r < kRows; ++r) {
-    for (int o = 0; o < kOutputs; ++o) sum[r][o] = splat(0);
-  }
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    F value[kRows];
-    for (int r = 0; r < kRows; ++r) value[r] = load(x + r * kMixChunk + i);
-    for (int o = 0; o < kOutputs; ++o) {
-      const F weight = load(fn + o * width + i);
-      for (int r = 0; r < kRows; ++r) sum[r][o] = fma(value[r], weight, sum[r][o]);
+  const int64_t whole = count / kLanes * kLanes;
+  alignas(64) float last[kOutputs][kLanes];  // of the weights, zero behind them
+  for (int o = 0; o < kOutputs && whole < count; ++o) store(last[o], load(fn + o * width + whole, count - whole));
+  alignas(64) float sums[kRows][kOutputs][kLanes];
+  for (int first = 0; first < kLanes; first += kPartLanes) {
+    Part sum[kRows][kOutputs];
+    for (int r = 0; r < kRows; ++r) {
+      for (int o = 0; o < kOutputs; ++o) sum[r][o] = DI_MIX(setzero_ps)();
+    }
+    const auto add = [&](int64_t i, const float* weights, int64_t stride) __attribute__((always_inline)) {
+      Part value[kRows];
+      for (int r = 0; r < kRows; ++r) value[r] = DI_MIX(load_ps)(x + r * kMixChunk + i + first);
+      for (int o = 0; o < kOutputs; ++o) {
+        const Part weight = DI_MIX(loadu_ps)(weights + o * stride + first);
+        for (int r = 0; r < kRows; ++r) sum[r][o] = DI_MIX(fmadd_ps)(value[r], weight, sum[r][o]);
+      }
+    };
+    for (int64_t i = 0; i < whole; i += kLanes) add(i, fn + i, width);
+    if (whole < count) add(whole, last[0], kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      for (int o = 0; o < kOutputs; ++o) DI_MIX(store_ps)(sums[r][o] + first, sum[r][o]);
     }
   }
-  if (i < count) {
-    for (int o = 0; o < kOutputs; ++o) {
-      const F weight = load(fn + o * width + i, count - i);
-      for (int r = 0; r < kRows; ++r) sum[r][o] = fma(load(x + r * kMixChunk + i), weight, sum[r][o]);
-    }
-  }
   for (int r = 0; r < kRows; ++r) {
-    for (int o = 0; o < kOutputs; ++o) partial[r * partial_stride + o] = horizontal_sum(sum[r][o]);
+    for (int o = 0; o < kOutputs; ++o) partial[r * partial_stride + o] = horizontal_sum(load(sums[r][o]));
   }
 }
+#undef DI_MIX
 
 // Widens a row's chunk and gives its sum of squares.
 DI_INLINE float widen_chunk(const uint16_t* x, int64_t count, float* to) {
