@@ -8,6 +8,7 @@
 #include "backends/cpu/peak_rate.h"
 #include "engine/metrics/stats_line.h"
 #include "model_location.h"
+#include "model_options.h"
 #include "number_option.h"
 #include "ops/ops.h"
 #include "terminal.h"
@@ -43,15 +44,7 @@ ThreadPoolOptions threads_of(const EngineCommandOptions& options) {
 
 void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
   constexpr const char* kGroup = "Engine";
-  command
-      .add_option("-m,--model", options.model,
-                  "model folder, or repository id in the local Hugging Face cache (default: $DEEPINFER_MODEL, else "
-                  "DeepSeek-V4.1-Tiny beside the program)")
-      ->type_name("MODEL")
-      ->group(kGroup);
-  add_number<int32_t>(command, "--threads", options.threads, {.lowest = 1, .highest = 1024},
-                      "threads (default: one per physical core); never changes an answer")
-      ->group(kGroup);
+  add_model_and_threads(command, options.model, options.threads, kGroup);
   add_number<int32_t>(command, "--max-sequences", options.max_sequences, {.lowest = 1, .highest = 4096},
                       "requests that run at the same time (default: 32); never changes an answer")
       ->group(kGroup);

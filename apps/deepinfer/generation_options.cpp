@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "model_options.h"
 #include "number_option.h"
 
 namespace deepinfer::cli {
@@ -11,15 +12,7 @@ namespace {
 
 void add_model_options(CLI::App& command, GenerationOptions& options) {
   constexpr const char* kGroup = "Model";
-  command
-      .add_option("-m,--model", options.model,
-                  "model folder, or repository id in the local Hugging Face cache (default: $DEEPINFER_MODEL, else "
-                  "DeepSeek-V4.1-Tiny beside the program)")
-      ->type_name("MODEL")
-      ->group(kGroup);
-  add_number<int32_t>(command, "--threads", options.threads, {.lowest = 1, .highest = 1024},
-                      "threads (default: one per physical core); never changes the answer")
-      ->group(kGroup);
+  add_model_and_threads(command, options.model, options.threads, kGroup);
   add_number<int32_t>(command, "--draft-tokens", options.draft_tokens, {.lowest = 0, .highest = 64},
                       "drafts verified a round (default: as many as pay, 0: none); never changes the answer, but with "
                       "--speculative-sampling rejection")

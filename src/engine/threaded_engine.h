@@ -1,7 +1,7 @@
 // ThreadedEngine: the Engine of this library: planner, executor and output thread around a Scheduler and a
 // StepExecutor.  With few sequences the executor's thread takes over the planner's work between two steps. Sources:
-// what callers, planner and executor do (engine.cpp), the output thread (engine_delivery.cpp), and how the engine rests
-// (engine_lifecycle.cpp).
+// planner and executor (engine.cpp), what becomes of a request before the scheduler has it (engine_requests.cpp), the
+// output thread (engine_delivery.cpp), and how the engine rests (engine_lifecycle.cpp).
 //
 // Whatever planner or executor throw outside of a step makes the engine fail: both leave, and the output thread, which
 // needs no memory for that, ends every request that was accepted.
@@ -97,6 +97,7 @@ class ThreadedEngine final : public Engine {
   Result<GrammarCompiler*> grammar_compiler();
 
   void stop();
+  static Status engine_closes();  // what callers are told then
 
   // One thread each.
   void plan();

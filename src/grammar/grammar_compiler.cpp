@@ -14,6 +14,7 @@
 
 #include "base/caught_exception.h"
 #include "grammar/compiled_grammar_state.h"
+#include "grammar/grammar_job.h"
 #include "grammar/spec_key.h"
 #include "grammar/work_budget.h"
 
@@ -53,83 +54,6 @@ int64_t CompiledGrammar::bytes() const {
 }
 int32_t CompiledGrammar::vocabulary() const {
   return state_->vocabulary;
-}
-
-// Shared by the tickets, the queue and the thread that works on it.
-struct GrammarTicket::Job {
-  std::string key;
-  GrammarSpec spec;
-  Clock::time_point deadline;
-  std::atomic<bool> cancelled{false};
-
-  mutable std::mutex mutex;
-  mutable std::condition_variable done;
-  int tickets = 0;
-  bool finished = false;
-  Status error;
-  SharedGrammar grammar;
-
-  void finish(Result<SharedGrammar> outcome) {
-    std::lock_guard lock(mutex);
-    finished = true;
-    if (outcome.ok()) {
-      grammar = std::move(outcome).value();
-    } else {
-      try {
-        error = outcome.status();
-      } catch (const std::bad_alloc&) {
-        error = Status(StatusCode::kResourceExhausted, "out of memory");  // so short that it needs none
-      }
-    }
-    done.notify_all();
-  }
-  // One more ticket, unless the job has been given up.
-  bool join() {
-    std::lock_guard lock(mutex);
-    if (cancelled) return false;
-    ++tickets;
-    return true;
-  }
-};
-
-GrammarTicket::GrammarTicket(std::shared_ptr<Job> job) : job_(std::move(job)) {}
-GrammarTicket::~GrammarTicket() {
-  leave();
-}
-
-GrammarTicket& GrammarTicket::operator=(GrammarTicket&& other) noexcept {
-  if (this != &other) {
-    leave();
-    job_ = std::move(other.job_);
-  }
-  return *this;
-}
-
-void GrammarTicket::leave() {
-  if (job_ == nullptr) return;
-  std::lock_guard lock(job_->mutex);
-  if (--job_->tickets == 0 && !job_->finished) job_->cancelled = true;
-}
-
-bool GrammarTicket::ready() const {
-  if (job_ == nullptr) return false;
-  std::lock_guard lock(job_->mutex);
-  return job_->finished;
-}
-
-Result<SharedGrammar> GrammarTicket::result() const {
-  if (!ready()) return Status(StatusCode::kInternal, "the grammar is not ready");
-  std::lock_guard lock(job_->mutex);
-  if (!job_->error.ok()) return job_->error;
-  return job_->grammar;
-}
-
-Result<SharedGrammar> GrammarTicket::wait() const {
-  if (job_ != nullptr) {
-    std::unique_lock lock(job_->mutex);
-    job_->done.wait(lock, [this] { return job_->finished; });
-  }
-  return result();
 }
 
 struct GrammarCompiler::State {

@@ -1,0 +1,22 @@
+#include "model_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "number_option.h"
+
+namespace deepinfer::cli {
+
+void add_model_and_threads(CLI::App& command, std::optional<std::string>& model, std::optional<int32_t>& threads,
+                           const char* group) {
+  command
+      .add_option("-m,--model", model,
+                  "model folder, or repository id in the local Hugging Face cache (default: $DEEPINFER_MODEL, else "
+                  "DeepSeek-V4.1-Tiny beside the program)")
+      ->type_name("MODEL")
+      ->group(group);
+  add_number<int32_t>(command, "--threads", threads, {.lowest = 1, .highest = 1024},
+                      "threads (default: one per physical core); never changes an answer")
+      ->group(group);
+}
+
+}  // namespace deepinfer::cli
