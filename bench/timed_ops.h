@@ -30,6 +30,7 @@ class TimedOps : public Ops {
 
   std::string_view name() const override { return ops_.name(); }
   Status prepare(const OpsLimits& limits) override { return ops_.prepare(limits); }
+  void bind_caller() override { ops_.bind_caller(); }
   void embed_tokens(const EmbedTokens&) override;
   void gather_rows(const GatherRows&) override;
   void rms_norm(const RmsNorm&) override;

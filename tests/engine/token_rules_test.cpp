@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "backends/cpu_backends.h"
 #include "engine/engine_run.h"
@@ -183,6 +184,53 @@ TEST_F(TokenRulesTest, AGrammarHoldsWithAndWithoutDrafts) {
   const std::string text = (*tokenizer)->decode(std::span(tokens).first(tokens.size() - 1));
   EXPECT_TRUE(text.starts_with("yes, ") || text.starts_with("no, ")) << text;
   EXPECT_EQ(text.size(), text.find(',') + 2 + 6) << text;
+}
+
+// The token that ends the reasoning stands at every place of a round of drafts; the grammar holds what comes behind it.
+TEST_F(TokenRulesTest, ReasoningMayEndAtAnyPlaceAmongDrafts) {
+  const auto tokenizer = Tokenizer::load(std::filesystem::path(DEEPINFER_TEST_MODEL) / "tokenizer.json").value();
+  const int32_t end = tokenizer->added_id("</think>").value();
+  const std::vector<int32_t> free = ids(answer(story_request(10, 0, 0)));  // what drafts come near
+  for (size_t reasoning = 0; reasoning <= 7; ++reasoning) {
+    EngineRequest request = story_request(60, 0, 0);
+    request.forced_tokens.assign(free.begin(), free.begin() + static_cast<std::ptrdiff_t>(reasoning));
+    request.forced_tokens.push_back(end);
+    request.grammar.emplace();
+    request.grammar->kind = GrammarSpec::Kind::kToolCalls;
+    request.grammar->tools = {{"any", "", false}};
+    request.grammar->reasoning_end = end;
+    request.grammar->content = GrammarSpec::Content::kRegex;
+    request.grammar->text = "(yes|no), [0-9]{3}";
+    const std::vector<int32_t> tokens = ids(answer(request));
+    ASSERT_GT(tokens.size(), reasoning + 1);
+    const std::string text = tokenizer->decode(std::span(tokens).subspan(reasoning + 1));
+    EXPECT_TRUE(text.starts_with("yes, ") || text.starts_with("no, ") || text.find("DSML") != std::string::npos)
+        << reasoning << ": " << text;
+  }
+}
+
+// A model that would write line feeds for ever: between the tokens of JSON there is little room for white space, and
+// none behind it.
+TEST_F(TokenRulesTest, JsonEndsWhateverWhiteSpaceAModelPrefers) {
+  const auto tokenizer = Tokenizer::load(std::filesystem::path(DEEPINFER_TEST_MODEL) / "tokenizer.json").value();
+  for (const float temperature : {0.0F, 1.0F}) {
+    EngineRequest request = story_request(300, temperature, 0);
+    request.grammar.emplace();
+    request.grammar->text = R"({"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"array","items":
+        {"enum":["x"]},"maxItems":3}},"required":["a","b"]})";
+    for (int32_t token = 0; token < run_.engine().vocabulary(); ++token) {
+      if (tokenizer->is_added(token)) continue;
+      const std::string_view bytes = tokenizer->bytes(token);
+      if (!bytes.empty() && bytes.find_first_not_of(" \t\r\n") == std::string_view::npos)
+        request.params.logit_bias.push_back({token, 60});
+    }
+    ASSERT_FALSE(request.params.logit_bias.empty());
+    const std::vector<int32_t> tokens = ids(answer(request));
+    ASSERT_EQ(tokens.back(), kEnd) << "it ended, and not for its length";
+    const std::string text = tokenizer->decode(std::span(tokens).first(tokens.size() - 1));
+    EXPECT_TRUE(nlohmann::json::accept(text)) << text;
+    EXPECT_TRUE(text.starts_with('{') && text.ends_with('}')) << text;
+  }
 }
 
 TEST_F(TokenRulesTest, WhatCannotBeIsAnErrorOfThatRequestAlone) {

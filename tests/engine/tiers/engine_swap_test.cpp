@@ -9,31 +9,20 @@
 #include <random>
 #include <thread>
 
-#include "backends/cpu_backends.h"
-#include "engine/engine_run.h"
-#include "engine/generator_suite.h"
 #include "engine/tiers/memory_kv_store.h"
+#include "engine/tiers/solo_answers.h"
 #include "engine/tiers/store_folder.h"
 #include "models/golden_prompts.h"
 
 namespace deepinfer {
 namespace {
 
-const OpsBackend kBackend{"cpu", [] { return make_cpu_path(machine_paths().back(), 2); }};
-
 struct Swaps {
   int64_t preemptions = 0, swapped = 0, recomputed = 0;
 };
 
-class EngineSwap : public testing::Test {
+class EngineSwap : public SoloAnswers {
  protected:
-  static void SetUpTestSuite() {
-    GeneratorOptions options;
-    options.max_context = 2048;
-    solo_ = open_generator(kBackend, options).release();
-  }
-  static void TearDownTestSuite() { delete std::exchange(solo_, nullptr); }
-
   static EngineOptions small_pool() {
     EngineOptions options;
     options.max_context = 2048;
@@ -67,7 +56,7 @@ class EngineSwap : public testing::Test {
     engine.drain();
     Swaps swaps;
     int compared = 0;
-    for (auto& [id, r] : asked) {
+    for (const auto& [id, r] : asked) {
       const RequestSummary& end = engine.seen(id).ends.at(0);
       EXPECT_TRUE(end.failure.ok()) << end.failure.message();
       EXPECT_EQ(end.answer_tokens, 390);
@@ -75,9 +64,7 @@ class EngineSwap : public testing::Test {
       swaps.recomputed += end.recomputed_tokens;
       // Answers of requests that lost nothing are other tests' business.
       if (end.swapped_tokens + end.recomputed_tokens == 0 || ++compared > 3) continue;
-      r.params.draft_tokens = 0;
-      expect_same_tokens(engine.seen(id).tokens, generate(*solo_, r.prompt, r.params).tokens,
-                         what + ", request " + std::to_string(id));
+      expect_solo_answer(engine, id, r, what + ", request " + std::to_string(id));
     }
     const SchedulerStats stats = engine.engine().stats().scheduler;
     EXPECT_EQ(stats.swapped_tokens, swaps.swapped);
@@ -98,8 +85,6 @@ class EngineSwap : public testing::Test {
     }
     return 0;
   }
-
-  static inline Generator* solo_ = nullptr;
 };
 
 TEST_F(EngineSwap, FromHostMemory) {

@@ -8,10 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "backends/cpu_backends.h"
-#include "engine/engine_run.h"
-#include "engine/generator_suite.h"
 #include "engine/tiers/memory_kv_store.h"
+#include "engine/tiers/solo_answers.h"
 #include "engine/tiers/store_folder.h"
 #include "models/golden_prompts.h"
 
@@ -19,8 +17,6 @@ namespace deepinfer {
 namespace {
 
 namespace fs = std::filesystem;
-
-const OpsBackend kBackend{"cpu", [] { return make_cpu_path(machine_paths().back(), 2); }};
 
 std::vector<int32_t> text(int64_t length, std::vector<int32_t> tail = {}) {
   static const std::vector<int32_t> all = ForwardGolden("recall").ids();
@@ -56,15 +52,8 @@ EngineOptions on_disk(const StoreFolder& folder) {
   return with_disk;
 }
 
-class EngineTier : public testing::Test {
+class EngineTier : public SoloAnswers {
  protected:
-  static void SetUpTestSuite() {
-    GeneratorOptions options;
-    options.max_context = 2048;
-    solo_ = open_generator(kBackend, options).release();
-  }
-  static void TearDownTestSuite() { delete std::exchange(solo_, nullptr); }
-
   // Runs a request, compares its answer with the solo one and returns how it ended.
   static RequestSummary run(EngineRun& engine, const EngineRequest& request, const std::string& what) {
     const auto id = engine.submit(request);
@@ -73,14 +62,6 @@ class EngineTier : public testing::Test {
     expect_solo_answer(engine, *id, request, what);
     return engine.seen(*id).ends.at(0);
   }
-  static void expect_solo_answer(EngineRun& engine, RequestId id, const EngineRequest& request,
-                                 const std::string& what) {
-    GenerationParams params = request.params;
-    params.draft_tokens = 0;
-    expect_same_tokens(engine.seen(id).tokens, generate(*solo_, request.prompt, params).tokens, what);
-  }
-
-  static inline Generator* solo_ = nullptr;
 };
 
 TEST_F(EngineTier, ALaterEngineFindsPromptAndAnswer) {
