@@ -142,7 +142,9 @@ enum class EngineState : uint8_t {
   kRunning,
   kPaused,  // requests are accepted and wait
   kAsleep,  // paused, and the memory of the cache has been given back
-  kFailed,  // what was accepted has ended or is about to, and nothing else is accepted: submit() says why
+  // What was accepted has ended or is about to, and nothing else is accepted: submit() and stats() say why.  There is no
+  // way back: destroy the engine, and open another one, which can be done in the same process.
+  kFailed,
 };
 
 std::string_view to_string(EngineState state);

@@ -101,6 +101,7 @@ bool attempt(const EngineOptions& options, const OpsBackend& backend, const std:
   } else {
     ++tally.broken_engines;
     EXPECT_EQ(engine->stats().state, EngineState::kFailed);
+    EXPECT_EQ(engine->stats().failure.message(), id.status().message());
     EXPECT_EQ(id.status().code(), StatusCode::kResourceExhausted);
     EXPECT_FALSE(engine->pause(PauseMode::kKeep).ok());
   }

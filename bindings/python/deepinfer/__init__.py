@@ -4,7 +4,8 @@ from . import encoding
 from .async_llm import AsyncLLM
 from .engine_args import EngineArgs
 from .llm import LLM
-from .outputs import BatchError, ChatDelta, ChatOutput, Delta, FailedOutput, RequestOutput, Score, TokenArray
+from .outputs import (BatchError, ChatDelta, ChatOutput, Delta, EngineFailedError, FailedOutput, RequestOutput, Score,
+                      TokenArray)
 from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
 
@@ -18,6 +19,7 @@ __all__ = [
     "ChatOutput",
     "Delta",
     "EngineArgs",
+    "EngineFailedError",
     "FailedOutput",
     "RequestOutput",
     "SamplingParams",

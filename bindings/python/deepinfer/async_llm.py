@@ -40,13 +40,13 @@ class AsyncLLM(EngineView):
         await asyncio.to_thread(self._engine.pause, mode)
 
     async def resume(self) -> None:
-        await asyncio.to_thread(self._engine.core.resume)
+        await asyncio.to_thread(self._engine.resume)
 
     async def sleep(self, mode: str = "drain") -> None:
         await asyncio.to_thread(self._engine.sleep, mode)
 
     async def wake_up(self) -> None:
-        await asyncio.to_thread(self._engine.core.wake_up)
+        await asyncio.to_thread(self._engine.wake_up)
 
     async def update_weights(self, folder: Union[str, "os.PathLike[str]"], mode: str = "drain", *,
                              keep_records: bool = False) -> int:
@@ -58,6 +58,7 @@ class AsyncLLM(EngineView):
         """The pieces of an answer; the last has a finish_reason.  With n > 1 the pieces of n answers as they come, told
         apart by their index, each with a last one.  Closing the iterator, or cancelling the task that waits for it,
         cancels what has not ended."""
+        self._engine.check_not_failed("generate")
         params = (sampling_params or SamplingParams()).clone()
         if prompt is None and prompt_token_ids is None:
             raise ValueError("prompt and prompt_token_ids are both None; allowed: one of them")
@@ -78,6 +79,7 @@ class AsyncLLM(EngineView):
         """The pieces of the answer to one conversation, each with what it adds to the message; the last has a
         finish_reason and, unless it failed, the whole answer in `output`.  Arguments as LLM.chat's, and what they hold
         the answer to; closing and cancelling as with generate."""
+        self._engine.check_not_failed("chat")
         for name in ("use_tqdm", "on_error"):
             if name in request:
                 raise TypeError(f"AsyncLLM.chat has no argument {name!r}: a failure is the last piece")

@@ -50,5 +50,5 @@ class EngineView:
 
     @property
     def state(self) -> str:
-        """"running", "paused", "asleep" or "closed"."""
+        """"running", "paused", "asleep", "failed" or "closed"."""
         return self._engine.core.state

@@ -56,7 +56,7 @@ class LLM(EngineView):
         self._engine.pause(mode)
 
     def resume(self) -> None:
-        self._engine.core.resume()
+        self._engine.resume()
 
     def sleep(self, mode: str = "drain") -> None:
         """Pauses and gives the memory of the cache back to the system.  Requests that were kept are computed again
@@ -64,7 +64,7 @@ class LLM(EngineView):
         self._engine.sleep(mode)
 
     def wake_up(self) -> None:
-        self._engine.core.wake_up()
+        self._engine.wake_up()
 
     def update_weights(self, folder: Union[str, "os.PathLike[str]"], mode: str = "drain", *,
                        keep_records: bool = False) -> int:

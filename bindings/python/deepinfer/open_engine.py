@@ -12,6 +12,7 @@ from typing import Union
 from . import _core
 from .engine_args import EngineArgs
 from .environment import Environment
+from .outputs import EngineFailedError
 from .requests import EngineFacts, draw_seed
 from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
@@ -56,12 +57,23 @@ class OpenEngine:
     # What LLM and AsyncLLM document.
 
     def pause(self, mode: str) -> None:
+        self.check_not_failed("pause")
         self.core.pause(keeps(mode))
 
+    def resume(self) -> None:
+        self.check_not_failed("resume")
+        self.core.resume()
+
     def sleep(self, mode: str) -> None:
+        self.check_not_failed("sleep")
         self.core.sleep(keeps(mode))
 
+    def wake_up(self) -> None:
+        self.check_not_failed("wake_up")
+        self.core.wake_up()
+
     def update_weights(self, folder: Union[str, "os.PathLike[str]"], mode: str, keep_records: bool) -> int:
+        self.check_not_failed("update_weights")
         self.core.update_weights(_core.locate_model(os.fspath(folder)), keeps(mode), keep_records)
         return self.weights_version
 
@@ -69,7 +81,13 @@ class OpenEngine:
     def weights_version(self) -> int:
         return int(self.core.stats()["weights_version"])
 
+    def check_not_failed(self, call: str) -> None:
+        if self.core.state == "failed":
+            why = self.core.failure.removeprefix("the engine has failed: ")
+            raise EngineFailedError(f"{call}: the engine has failed ({why}); close() it and open another one")
+
     def check_running(self, call: str) -> None:
+        self.check_not_failed(call)
         state = self.core.state
         if state in ("paused", "asleep"):
             raise RuntimeError(f"{call}: the engine is {state}; allowed: after "

@@ -109,6 +109,11 @@ class BatchError(RuntimeError):
                          f"{first.finish_reason}: {first.error}")
 
 
+class EngineFailedError(RuntimeError):
+    """Raised by calls on an engine that has failed as a whole (memory, as a rule): nothing runs on it any more.  Requests
+    that were under way ended with a FailedOutput.  Close it; another LLM works, in the same process too."""
+
+
 @dataclass(frozen=True)
 class ChatOutput:
     """An answer of chat(): the assistant's message in the form of Chat Completions, ready to be sent back."""

@@ -160,6 +160,13 @@ void bind_engine(nb::module_& module) {
                      self.look([&](const Engine& engine) { state = to_string(engine.stats().state); });
                      return state;
                    })
+      // Why, in state "failed".
+      .def_prop_ro("failure",
+                   [](const PythonEngine& self) {
+                     std::string why;
+                     self.look([&](const Engine& engine) { why = engine.stats().failure.message(); });
+                     return why;
+                   })
       .def("close", &PythonEngine::close, nb::call_guard<nb::gil_scoped_release>())
       .def("stats", &python_stats)
       .def("metrics_text", &PythonEngine::metrics_text, "model"_a)
