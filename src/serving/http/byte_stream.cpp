@@ -31,6 +31,12 @@ class PlainStream final : public ByteStream {
     });
   }
 
+  std::size_t try_send(const Pieces& pieces) override {
+    error_code error;
+    const std::size_t bytes = socket_.write_some(pieces, error);
+    return error ? 0 : bytes;
+  }
+
   void send(const Pieces& pieces, std::shared_ptr<StreamOwner> owner) override {
     socket_.async_write_some(
         pieces, [owner = std::move(owner)](error_code error, std::size_t bytes) { owner->on_sent(error, bytes); });
@@ -63,6 +69,8 @@ class TlsStream final : public ByteStream {
                               owner->on_read(error, {buffer_.data(), bytes});
                             });
   }
+
+  std::size_t try_send(const Pieces&) override { return 0; }
 
   // OpenSSL takes one piece at a time: they become one here, so that they share a record.
   void send(const Pieces& pieces, std::shared_ptr<StreamOwner> owner) override {

@@ -34,6 +34,8 @@ class ByteStream {
   // The calls keep `owner`, which owns this, alive until it has been told.
   virtual void open(std::shared_ptr<StreamOwner> owner) = 0;  // on_open
   virtual void read(std::shared_ptr<StreamOwner> owner) = 0;  // on_read
+  // What the system takes at once; 0: nothing for now, or an error that send() will meet.
+  virtual std::size_t try_send(const Pieces& pieces) = 0;
   // on_sent with the number of bytes that the system took, at least one.  The bytes live until then.
   virtual void send(const Pieces& pieces, std::shared_ptr<StreamOwner> owner) = 0;
   // No more is sent; reading goes on.
@@ -48,7 +50,8 @@ class ByteStream {
   virtual Socket& socket() = 0;
 };
 
-// scratch: where bytes are read to, for as long as on_read lasts; shared by the streams of one thread.
+// socket: does not block.  scratch: where bytes are read to, for as long as on_read lasts; shared by the streams of one
+// thread.
 std::unique_ptr<ByteStream> make_plain_stream(Socket socket, std::span<char> scratch);
 std::unique_ptr<ByteStream> make_tls_stream(Socket socket, boost::asio::ssl::context& context);
 

@@ -76,8 +76,13 @@ void Connection::begin_answer(HttpResponse head, bool whole) {
                                      .request_id = exchange_->request().id});
 }
 
+// Most of the time the system takes everything at once, and no event is needed to go on.
 void Connection::send_pieces() {
-  if (!sending_) last_sent_ = Clock::now();
+  last_sent_ = Clock::now();
+  if (const std::size_t bytes = stream_->try_send(pieces_); bytes > 0) {
+    take_off_sent(bytes);
+    if (boost::asio::buffer_size(pieces_) == 0) return all_sent();
+  }
   sending_ = true;
   stream_->send(pieces_, shared_from_this());
 }
@@ -88,23 +93,32 @@ void Connection::on_sent(boost::system::error_code error, std::size_t bytes) {
     if (exchange_) return lose_client(HttpAccess::End::kClientLeft);
     return close(false);
   }
+  last_sent_ = Clock::now();
+  take_off_sent(bytes);
+  if (boost::asio::buffer_size(pieces_) > 0) return stream_->send(pieces_, shared_from_this());
+  sending_ = false;
+  all_sent();
+  pump();  // what has come meanwhile
+}
+
+void Connection::take_off_sent(std::size_t bytes) {
   server_.bytes_sent += bytes;
   ++server_.writes;
   answer_bytes_ += bytes;
-  last_sent_ = Clock::now();
   for (boost::asio::const_buffer& piece : pieces_) {
     const std::size_t taken = std::min(bytes, piece.size());
     piece += taken;
     bytes -= taken;
   }
-  if (boost::asio::buffer_size(pieces_) > 0) return send_pieces();
-  sending_ = false;
+}
+
+// What comes from now on makes the exchange ready again.
+void Connection::all_sent() {
   if (!head_.empty()) std::string().swap(head_);
   if (bytes_.capacity() > kKeptBytes) std::string().swap(bytes_);
   if (!exchange_) return;
   exchange_->sent();
-  if (answer_ended_) return finish_exchange();
-  pump();
+  if (answer_ended_) finish_exchange();
 }
 
 void Connection::finish_exchange() {

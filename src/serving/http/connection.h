@@ -73,6 +73,8 @@ class Connection final : public StreamOwner, public std::enable_shared_from_this
   // Sending answers (connection.cpp).
   void begin_answer(HttpResponse head, bool whole);
   void send_pieces();
+  void take_off_sent(std::size_t bytes);
+  void all_sent();
   void finish_exchange();
   void linger();
   void report(HttpAccess::End end);

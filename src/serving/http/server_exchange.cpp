@@ -1,5 +1,6 @@
 #include "serving/http/server_exchange.h"
 
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -30,10 +31,15 @@ class ExchangeHandle final : public HttpExchange {
 }  // namespace
 
 void ReadyQueue::push(std::shared_ptr<ServerExchange> exchange) {
-  const std::lock_guard lock(mutex_);
-  if (!wake_) return;
-  ready_.push_back(std::move(exchange));
-  if (ready_.size() == 1) wake_();
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    ready_.push_back(std::move(exchange));
+    if (ready_.size() > 1) return;
+    ++waking_;
+  }
+  wake_();
+  --waking_;
 }
 
 void ReadyQueue::take(std::vector<std::shared_ptr<ServerExchange>>& taken) {
@@ -43,9 +49,12 @@ void ReadyQueue::take(std::vector<std::shared_ptr<ServerExchange>>& taken) {
 
 void ReadyQueue::close() {
   std::vector<std::shared_ptr<ServerExchange>> dropped;
-  const std::lock_guard lock(mutex_);
-  wake_ = nullptr;
-  ready_.swap(dropped);
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    ready_.swap(dropped);
+  }
+  while (waking_ > 0) std::this_thread::yield();
 }
 
 ServerExchange::ServerExchange(HttpRequest request, std::size_t body_memory, std::shared_ptr<ServerState> state,

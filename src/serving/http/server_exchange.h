@@ -3,6 +3,7 @@
 // have something for their connections.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -22,17 +23,20 @@ class ServerExchange;
 
 class ReadyQueue {
  public:
-  // wake: makes the I/O thread call take(); called with a lock held, only where the queue was empty.
+  // wake: makes the I/O thread call take(); called where the queue was empty, and without the queue's lock, which the
+  // thread that it wakes would wait for.
   explicit ReadyQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
   void push(std::shared_ptr<ServerExchange> exchange);
   // All that is there, into `taken`, which is empty.
   void take(std::vector<std::shared_ptr<ServerExchange>>& taken);
-  // The thread is gone: what is pushed is dropped.
+  // The thread is gone: what is pushed is dropped, and wake is not called any more.
   void close();
 
  private:
-  std::mutex mutex_;
-  std::function<void()> wake_;  // empty: closed
+  const std::function<void()> wake_;
+  std::atomic<int> waking_{0};  // calls of wake_ that are under way
+  std::mutex mutex_;            // of all below
+  bool closed_ = false;
   std::vector<std::shared_ptr<ServerExchange>> ready_;
 };
 
