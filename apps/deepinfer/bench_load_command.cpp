@@ -15,8 +15,7 @@
 #include "command.h"
 #include "engine_options.h"
 #include "load/load_run.h"
-#include "load/workload.h"
-#include "number_option.h"
+#include "load/workload_options.h"
 #include "text/json_text.h"
 #include "version.h"
 
@@ -36,32 +35,21 @@ enum class Kind { kThroughput, kLatency, kSweep };
 
 struct Options {
   EngineCommandOptions engine;
-  WorkloadOptions workload;
-  std::optional<int64_t> prompt_tokens, answer_tokens, requests;
-  std::optional<double> spread;
-  std::optional<float> temperature;
-  std::optional<uint64_t> seed;
+  WorkloadCommandOptions workload;
   std::vector<int64_t> concurrency;
   std::optional<std::string> output;
   bool json = false;
 };
 
 WorkloadOptions workload_of(const Options& options) {
-  WorkloadOptions workload = options.workload;
-  workload.prompt_tokens = options.prompt_tokens.value_or(workload.prompt_tokens);
-  workload.answer_tokens = options.answer_tokens.value_or(workload.answer_tokens);
-  workload.spread = options.spread.value_or(0);
-  workload.temperature = options.temperature.value_or(0);
-  workload.draft_tokens = options.engine.draft_tokens.value_or(-1);
-  workload.seed = options.seed.value_or(0);
-  return workload;
+  return options.workload.workload(options.engine.draft_tokens.value_or(-1));
 }
 
 // One measurement; the same prompts for every concurrency, but nothing of the ones before in the prefix cache.
 Result<LoadResult> measure(const Options& options, const LoadedEngine& loaded, int64_t concurrency, uint64_t salt) {
   WorkloadOptions workload = workload_of(options);
   DI_ASSIGN_OR_RETURN(std::vector<EngineRequest> requests,
-                      make_workload(workload, *loaded.tokenizer, options.requests.value_or(4 * concurrency)));
+                      make_workload(workload, *loaded.tokenizer, options.workload.requests.value_or(4 * concurrency)));
   workload.seed = ~workload.seed;
   workload.answer_tokens = 8;
   DI_ASSIGN_OR_RETURN(std::vector<EngineRequest> warm_up, make_workload(workload, *loaded.tokenizer, concurrency));
@@ -181,38 +169,6 @@ ExitCode run(Kind kind, const Options& given) {
   return report.finish(measure_all());
 }
 
-void add_workload_options(CLI::App& command, Options& options) {
-  constexpr const char* kGroup = "Workload";
-  command
-      .add_option_function<std::string>(
-          "--workload",
-          [&options](const std::string& name) {
-            options.workload.kind = name == "random"     ? WorkloadOptions::Kind::kRandom
-                                    : name == "sharegpt" ? WorkloadOptions::Kind::kChat
-                                                         : WorkloadOptions::Kind::kFile;
-            options.workload.file = name;
-          },
-          "random (default), sharegpt, or a file of JSON lines")
-      ->type_name("NAME|FILE")
-      ->group(kGroup);
-  add_number<int64_t>(command, "--prompt-tokens", options.prompt_tokens, {.lowest = 1, .highest = 1 << 20},
-                      "length of random prompts (default: 64)")
-      ->group(kGroup);
-  add_number<int64_t>(command, "--answer-tokens", options.answer_tokens, {.lowest = 1, .highest = 1 << 20},
-                      "length of answers (default: 128)")
-      ->group(kGroup);
-  add_number<double>(command, "--spread", options.spread, {.lowest = 0, .highest = 1},
-                     "random lengths are uniform within this share of them (default: 0)")
-      ->group(kGroup);
-  add_number<int64_t>(command, "--requests", options.requests, {.lowest = 1, .highest = 10'000'000},
-                      "how many (default: 4 times the concurrency)")
-      ->group(kGroup);
-  add_number<float>(command, "--temperature", options.temperature, {.lowest = 0}, "of the sampling (default: 0)")
-      ->group(kGroup);
-  add_number<uint64_t>(command, "--seed", options.seed, {.lowest = 0}, "of prompts and sampling (default: 0)")
-      ->group(kGroup);
-}
-
 void add_load_command(CLI::App& bench, Action& action, Kind kind, const char* name, const char* help,
                       const char* default_concurrency) {
   auto options = std::make_shared<Options>();
@@ -225,7 +181,7 @@ void add_load_command(CLI::App& bench, Action& action, Kind kind, const char* na
       ->type_name("N");
   command.add_option("-o,--output", options->output, "write all figures as one JSON object to FILE")->type_name("FILE");
   command.add_flag("--json", options->json, "print one JSON object a result");
-  add_workload_options(command, *options);
+  add_workload_options(command, options->workload);
   add_engine_options(command, options->engine);
   add_request_log_option(command, options->engine);
   command.callback([kind, options, &action] { action = [kind, options] { return run(kind, *options); }; });

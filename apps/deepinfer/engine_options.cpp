@@ -104,8 +104,9 @@ Status LoadedEngine::close() {
   return traced.ok() ? logged : traced;
 }
 
-Result<LoadedEngine> open_engine(const EngineCommandOptions& options) {
+Result<LoadedEngine> open_engine(const EngineCommandOptions& options, EngineOptions base) {
   LoadedEngine loaded;
+  loaded.options = std::move(base);
   DI_ASSIGN_OR_RETURN(loaded.folder, locate_model(options.model));
   loaded.name = options.model && !std::filesystem::is_directory(*options.model)
                     ? *options.model

@@ -65,6 +65,7 @@ struct LoadedEngine {
   Status close();
 };
 
-Result<LoadedEngine> open_engine(const EngineCommandOptions& options);
+// base: what no option says, such as a model in place of the folder's weights.
+Result<LoadedEngine> open_engine(const EngineCommandOptions& options, EngineOptions base = {});
 
 }  // namespace deepinfer::cli

@@ -113,6 +113,18 @@ TEST(Bench, LoadPrintsWhatSendersSee) {
   EXPECT_EQ(deepinfer({"bench", "throughput", "--workload", "/no/such/file"}).exit_code, 3);
 }
 
+TEST(Bench, ServerBesideItsEngine) {
+  const auto result = deepinfer({"bench", "serve", "--null-model", "--concurrency", "1,3", "--requests", "5",
+                                 "--rounds", "1", "--prompt-tokens", "9", "--answer-tokens", "7", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const std::vector<Json> results = objects(result.output);
+  ASSERT_EQ(results.size(), 16u);
+  EXPECT_EQ(results[8]["name"], "answer tokens, served, 3 at a time");
+  EXPECT_GT(results[8]["value"], 0);
+  EXPECT_GT(results[8]["limit"], 0);
+  EXPECT_EQ(deepinfer({"bench", "serve", "--rounds", "0"}).exit_code, 2);
+}
+
 TEST(Bench, TooLittleMemorySaysHowMuchIsNeeded) {
   const auto result = deepinfer({"bench", "model", "--synthetic", "--layers", "40", "--working-set", "1"});
   EXPECT_EQ(result.exit_code, 4);
