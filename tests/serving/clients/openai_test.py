@@ -1,8 +1,11 @@
 """The package `openai` against `deepinfer serve`."""
 
 import json
+import time
+from typing import Literal
 
 import openai
+import pydantic
 import pytest
 
 MODEL = "DeepSeek-V4.1-Flash"
@@ -95,14 +98,59 @@ def test_json_schema(server, checked):
         assert isinstance(person["age"], int) and person["name"] in ("Ann", "Bob")
 
 
-def test_responses(server):
-    question = dict(model=MODEL, input="What is 3 + 4?", max_output_tokens=40, temperature=0, reasoning={"effort": "none"})
-    whole = server.openai.responses.create(**question)
+class Person(pydantic.BaseModel):
+    age: int
+    name: Literal["Ann", "Bob"]
+
+
+def test_structured_parse(server, checked):
+    settings = dict(model=MODEL, messages=HELLO, max_tokens=60, temperature=0, extra_body=NO_THINKING)
+    answer = checked(server.openai.chat.completions.parse(**settings, response_format=Person))
+    assert isinstance(answer.choices[0].message.parsed, Person)
+    with server.openai.chat.completions.stream(**settings, response_format=Person) as stream:
+        for event in stream:
+            if event.type == "chunk":
+                checked(event.chunk)
+        assert stream.get_final_completion().choices[0].message.parsed == answer.choices[0].message.parsed
+
+
+def test_parsed_tool_call(server, checked):
+    settings = dict(model=MODEL, messages=HELLO, max_tokens=100, temperature=0, extra_body=NO_THINKING)
+    tools = [openai.pydantic_function_tool(Person)]
+    answer = checked(server.openai.chat.completions.parse(**settings, tools=tools, tool_choice="required"))
+    assert isinstance(answer.choices[0].message.tool_calls[0].function.parsed_arguments, Person)
+
+
+RESPONSE = dict(model=MODEL, input="What is 3 + 4?", max_output_tokens=40, temperature=0, reasoning={"effort": "none"})
+
+
+def test_responses(server, checked):
+    whole = checked(server.openai.responses.create(**RESPONSE))
     assert whole.output_text == "3 + 4 = 7" and whole.status == "completed"
-    with server.openai.responses.stream(**question) as stream:
-        numbers = [event.sequence_number for event in stream]
+    with server.openai.responses.stream(**RESPONSE) as stream:
+        numbers = [checked(event).sequence_number for event in stream]
         assert numbers == list(range(len(numbers)))
         assert stream.get_final_response().output_text == whole.output_text
+
+
+def test_responses_with_reasoning_and_tools(server, checked):
+    tool = {"type": "function", "name": "get_weather", **{k: WEATHER["function"][k] for k in ("strict", "parameters")}}
+    question = {**RESPONSE, "input": "What is the weather in Paris?", "max_output_tokens": 300, "tools": [tool]}
+    question |= {"reasoning": {"effort": "low"}, "tool_choice": "required"}
+    events = [checked(event) for event in server.openai.responses.create(**question, stream=True)]
+    assert events[-1].type in ("response.completed", "response.incomplete")
+    whole = checked(server.openai.responses.create(**{**question, "reasoning": {"effort": "none"}}))
+    call = next(item for item in whole.output if item.type == "function_call")
+    assert json.loads(call.arguments)["city"] in ("Paris", "Rome")
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "Sunny, 25 degrees."}
+    items = [{"role": "user", "content": question["input"]}, call.model_dump(exclude_none=True), result]
+    after = checked(server.openai.responses.create(**{**RESPONSE, "input": items, "tools": [tool]}))
+    assert after.output
+
+
+def test_structured_response(server, checked):
+    answer = checked(server.openai.responses.parse(**{**RESPONSE, "max_output_tokens": 60}, text_format=Person))
+    assert isinstance(answer.output_parsed, Person)
 
 
 def test_completions(server, checked):
@@ -142,3 +190,41 @@ def test_a_client_that_leaves_frees_its_place(server):
     next(iter(stream))
     stream.close()
     assert chat(server).choices[0].finish_reason
+
+
+def test_an_answer_that_takes_too_long_for_the_client(server):
+    impatient = server.openai.with_options(timeout=0.2)
+    with pytest.raises(openai.APITimeoutError):
+        impatient.chat.completions.create(
+            model=MODEL, messages=HELLO, max_tokens=3000, extra_body={**NO_THINKING, "ignore_eos": True}
+        )
+    assert chat(server).choices[0].finish_reason
+
+
+def test_keys_and_retries(start_server, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("sk-one concurrency=1\n")
+    guarded = start_server("--api-key-file", str(keys))
+    with pytest.raises(openai.AuthenticationError):
+        guarded.openai.models.list()
+    client = guarded.openai.with_options(api_key="sk-one")
+    settings = dict(model=MODEL, messages=HELLO, max_tokens=3000, extra_body={**NO_THINKING, "ignore_eos": True})
+    stream = client.chat.completions.create(**settings, stream=True)
+    next(iter(stream))
+    with pytest.raises(openai.RateLimitError) as refused:
+        client.chat.completions.create(**{**settings, "max_tokens": 1})
+    assert refused.value.response.headers["retry-after"] and refused.value.body["type"] == "rate_limit_error"
+    patient = client.with_options(max_retries=5)
+    stream.close()  # the place is free a moment later, and a client that tries again gets it
+    start = time.monotonic()
+    assert patient.chat.completions.create(**{**settings, "max_tokens": 1}).usage.completion_tokens == 1
+    assert time.monotonic() - start < 60
+
+
+def test_paths_and_models_that_are_not_there(server):
+    with pytest.raises(openai.NotFoundError):
+        server.openai.models.retrieve("nope")
+    with pytest.raises(openai.NotFoundError):
+        server.openai.embeddings.create(model=MODEL, input="Hello")
+    with pytest.raises(openai.BadRequestError, match="nope"):
+        server.openai.responses.create(**{**RESPONSE, "model": "nope"})
