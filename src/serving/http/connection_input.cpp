@@ -131,7 +131,9 @@ bool Connection::accept_head() {
   request.listener = peer_.listener;
   const HttpServerOptions& options = server_.options;
   const bool has_body = reader_->progress() != RequestReader::Progress::kComplete;
-  if (!options.allowed_hosts.empty() && !contains(options.allowed_hosts, reader_->host())) {
+  // No browser, whose pages the list keeps away, leaves the host out; HTTP/1.0 allows it.
+  const bool names_host = !reader_->host().empty();
+  if (!options.allowed_hosts.empty() && names_host && !contains(options.allowed_hosts, reader_->host())) {
     refuse({421, "this server does not answer for the host of the request", HttpRefusal::kHostNotAllowed});
     return false;
   }

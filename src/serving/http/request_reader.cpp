@@ -156,6 +156,8 @@ bool RequestReader::check_fields() {
       if (lower(value) != "100-continue") return fail(417, "the expectation in the expect field is not known here");
       wants_continue_ = parser_->version == 11;
     }
+    if (name == "content-encoding" && lower(value) != "identity")
+      return fail(415, "bodies are read as they are, without a content-encoding");
   }
   if (length != nullptr && encoding != nullptr)
     return fail(400, "the request has both a content-length and a transfer-encoding field");

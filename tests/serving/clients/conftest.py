@@ -32,9 +32,9 @@ class Server:
     """`deepinfer serve` on a free port of this machine."""
 
     def __init__(self, *options):
+        options = list(options) + ([] if "--cache-memory" in options else ["--cache-memory", "0.25"])
         self.process = subprocess.Popen(
-            [os.environ["DEEPINFER_PROGRAM"], "serve", "--port", "0", "--max-context", "4096", "--cache-memory", "0.25"]
-            + list(options),
+            [os.environ["DEEPINFER_PROGRAM"], "serve", "--port", "0", "--max-context", "4096"] + options,
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -278,6 +278,9 @@ TEST_F(HttpServerTest, OtherHostsAreNotAnsweredFor) {
   EXPECT_EQ(status("LOCALHOST:80"), 200);
   EXPECT_EQ(status("[::1]:80"), 200);
   EXPECT_EQ(status("evil.example"), 421);
+  RawClient old = connect();
+  old.send("GET /a HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(old.read_response().status, 200);
   EXPECT_EQ(refusals(*server_, HttpRefusal::kHostNotAllowed), 1u);
 }
 

@@ -176,6 +176,7 @@ TEST(RequestReader, OtherRefusalsHaveTheirStatus) {
   EXPECT_EQ(read_whole("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status, 505);
   EXPECT_EQ(read_whole("GET /x HTTP/1.2\r\nHost: h\r\n\r\n").status, 505);
   EXPECT_EQ(read_whole(post("Expect: 200-ok\r\nContent-Length: 1\r\n", "a")).status, 417);
+  EXPECT_EQ(read_whole(post("Content-Encoding: gzip\r\nContent-Length: 1\r\n", "a")).status, 415);
 }
 
 TEST(RequestReader, Limits) {

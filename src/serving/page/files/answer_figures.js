@@ -4,6 +4,9 @@ function seconds(milliseconds) {
   return milliseconds < 995 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
 }
 
+// Events that came together, because the page was busy or something between collected them, tell nothing of time.
+const SHORTEST = 20;
+
 function count(number, one) {
   return `${number} ${one}${number === 1 ? '' : 's'}`;
 }
@@ -13,7 +16,8 @@ export function reasoningTitle(answer, streaming) {
   const { first, reasoned, last } = answer.times;
   const running = streaming && reasoned === null;
   const end = reasoned ?? (running ? performance.now() : last);
-  const time = first === null || end === null ? '' : ` ${seconds(end - first)}`;
+  const known = first !== null && end !== null && (running || end - first >= SHORTEST);
+  const time = known ? ` ${seconds(end - first)}` : '';
   const tokens = answer.usage?.completion_tokens_details?.reasoning_tokens;
   return `${running ? 'Reasoning' : 'Reasoned'}${time}${tokens > 0 ? `, ${count(tokens, 'token')}` : ''}`;
 }
@@ -23,7 +27,7 @@ export function answerFigures(answer) {
   const { usage } = answer;
   const figures = [];
   if (usage?.completion_tokens !== undefined) figures.push(count(usage.completion_tokens, 'token'));
-  if (usage?.completion_tokens > 1 && last > first) {
+  if (usage?.completion_tokens > 1 && last - first >= SHORTEST) {
     const rate = (usage.completion_tokens - 1) / ((last - first) / 1000);
     figures.push(`${rate.toFixed(rate < 100 ? 1 : 0)} tokens/s`);
   }

@@ -33,7 +33,7 @@ def test_a_stream_says_what_an_object_says(chat):
 
 
 def test_tools(chat):
-    called = chat.bind_tools([Person], tool_choice="required").invoke("Who is Ann?")
+    called = chat.bind_tools([Person], tool_choice="required", strict=True).invoke("Who is Ann?")
     assert called.tool_calls[0]["name"] == "Person" and called.tool_calls[0]["args"]["name"] in ("Ann", "Bob")
 
 

@@ -48,7 +48,7 @@ def test_tools(ask):
 def test_messages(server):
     answer = litellm.completion(
         model="anthropic/" + MODEL, api_base=server.url, api_key="none", messages=HELLO, max_tokens=24, num_retries=0,
-        thinking={"type": "disabled"},
+        thinking={"type": "disabled"}, allowed_openai_params=["thinking"],
     )
     assert answer.choices[0].message.content
 
