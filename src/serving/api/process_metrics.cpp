@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -36,8 +37,10 @@ std::string process_metrics_text() {
     out.gauge("process_open_fds", "Open file descriptors.", open - 1);  // but the one that lists them
   }
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    out.gauge("process_max_fds", "File descriptors that this process may open.", static_cast<int64_t>(limit.rlim_cur));
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    out.begin_gauge("process_max_fds", "File descriptors that this process may open.");
+    out.sample(limit.rlim_cur == RLIM_INFINITY ? HUGE_VAL : static_cast<double>(limit.rlim_cur));
+  }
   return out.take();
 }
 

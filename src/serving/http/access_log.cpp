@@ -118,13 +118,16 @@ struct AccessLog::Writer {
     logger->flush_on(spdlog::level::info);
   }
 
+  // First the thread, which writes what waits and lets go of the logger; then what it wrote to.
+  ~Writer() { pool.reset(); }
+
   std::shared_ptr<spdlog::details::thread_pool> pool;
   std::shared_ptr<spdlog::async_logger> logger;
 };
 
 AccessLog::AccessLog(std::unique_ptr<Writer> writer) : writer_(std::move(writer)) {}
 
-AccessLog::~AccessLog() = default;  // the pool's thread writes what waits before it ends
+AccessLog::~AccessLog() = default;
 
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
   try {
