@@ -15,7 +15,7 @@ SCRIPT = """
 import asyncio, ctypes, sys, threading, time
 from deepinfer import LLM, AsyncLLM, EngineFailedError, FailedOutput, SamplingParams
 
-memory = ctypes.CDLL(sys.argv[1])
+memory = ctypes.PyDLL(sys.argv[1])
 options = dict(max_model_len=2048, max_num_seqs=2, threads=1, cache_bytes=8 << 20)
 params = SamplingParams(temperature=0, max_tokens=1500, ignore_eos=True)
 llm = LLM(sys.argv[2], decode_sequence=False, **options)
@@ -26,12 +26,11 @@ answers = []
 thread = threading.Thread(target=lambda: answers.extend(
     llm.generate(prompt_token_ids=[[0, 5], [0, 6], [0, 7]], sampling_params=params, use_tqdm=False)))
 thread.start()
-while llm.stats()["running"] == 0:
+while llm.stats()["submitted"] < 4:
     time.sleep(0.01)
-while llm.state != "failed":
-    memory.memory_is_gone()
-    time.sleep(0.005)
-    memory.memory_is_back()
+while llm.state != "failed" and llm.stats()["ended"] < 4:
+    memory.no_memory_for(5)
+assert llm.state == "failed", llm.stats()
 thread.join()
 assert len(answers) == 3 and any(isinstance(answer, FailedOutput) for answer in answers), answers
 
