@@ -10,13 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "batch/batch_job.h"
+#include "batch/batch_progress.h"
 #include "command.h"
 #include "engine_options.h"
 #include "generation_options.h"
 #include "interrupt.h"
 #include "number_option.h"
 #include "protocol_options.h"
+#include "serving/batch/batch_job.h"
 #include "terminal.h"
 #include "version.h"
 
@@ -45,8 +46,8 @@ struct Options {
   bool quiet = false;
 };
 
-BatchContext make_context(const Options& options, const LoadedEngine& loaded) {
-  BatchContext context;
+serving::BatchContext make_context(const Options& options, const LoadedEngine& loaded) {
+  serving::BatchContext context;
   serving::RequestContext& requests = context.requests;
   requests.tokenizer = loaded.tokenizer.get();
   requests.engine = loaded.engine.get();
@@ -66,18 +67,18 @@ BatchContext make_context(const Options& options, const LoadedEngine& loaded) {
 }
 
 ExitCode run(const Options& options) {
-  Result<BatchInput> input = BatchInput::open(options.input);
+  Result<serving::BatchInput> input = serving::BatchInput::open(options.input);
   if (!input.ok()) return report_error(input.status());
-  auto results = BatchResults::open(options.output);
+  auto results = serving::BatchResults::open(options.output);
   if (!results.ok()) return report_error(results.status());
   if (input->is_same_file((*results)->descriptor()))
     return report_usage_error(fmt::format("{} is the input, the results need a file of their own", options.output));
   const Result<std::optional<int64_t>> lines = input->count_lines();
   if (!lines.ok()) return report_error(lines.status());
-  const Result<int64_t> answered = resume(*input, **results);
+  const Result<int64_t> answered = serving::resume(*input, **results);
   if (!answered.ok()) return report_error(answered.status().with_context(options.output));
 
-  BatchCounts counts;
+  serving::BatchCounts counts;
   counts.answered_before = *answered;
   if (*lines == *answered) {
     BatchProgress(*lines, options.quiet).finish(counts);
@@ -85,17 +86,17 @@ ExitCode run(const Options& options) {
   }
   Result<LoadedEngine> loaded = open_engine(options.engine);
   if (!loaded.ok()) return report_error(loaded.status());
-  const BatchContext context = make_context(options, *loaded);
-  BatchLimits limits;
-  limits.submitted = 4 * int64_t{options.engine.sequences()};
+  const serving::BatchContext context = make_context(options, *loaded);
+  serving::BatchLimits limits;
+  limits.submitted = [most = 4 * int64_t{options.engine.sequences()}] { return most; };
   limits.lines = 64 * int64_t{options.engine.sequences()};
   BatchProgress progress(*lines, options.quiet);
   std::atomic<bool> interrupted{false};
   Status status;
   {
     const InterruptScope scope([](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &interrupted);
-    status = run_batch(*input, **results, *loaded->engine, context, limits, interrupted, counts,
-                       [&](const BatchCounts& now) { progress.show(now); });
+    status = serving::run_batch(*input, **results, *loaded->engine, context, limits, interrupted, counts,
+                                [&](const serving::BatchCounts& now) { progress.show(now); });
   }
   progress.finish(counts);
   const Status closed = loaded->close();

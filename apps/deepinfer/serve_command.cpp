@@ -18,9 +18,10 @@ constexpr const char* kExamples = R"(Examples:
   deepinfer serve --unix /run/deepinfer.sock --served-model-name my-model
 
 The page at / is a chat, its #engine a view of the engine at work.
-Routes: /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, /tokenize,
-/detokenize, /version, /health/live, /health/ready, /metrics; docs/server.md describes them. The key file holds one key a
-line, with limits behind it: KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N] [name=NAME].
+Routes: /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/messages/count_tokens, /v1/models, /v1/files,
+/v1/batches, /tokenize, /detokenize, /version, /health/live, /health/ready, /metrics; docs/server.md describes them. The key
+file holds one key a line, with limits behind it: KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N]
+[highest-priority=N] [name=NAME].
 --admin-listen opens a listener for operators (/admin/state, flush-prefix-cache, drain, pause, resume, profile, log-level);
 docs/operations.md describes it.
 SIGTERM or Ctrl-C: new requests are refused, those that run are finished or, after --drain-seconds, ended with an error
@@ -46,6 +47,14 @@ void add_serve_command(CLI::App& program, Action& action) {
   command.add_flag("--insecure-no-auth", options->insecure_no_auth,
                    "let everybody who reaches the server use it, from other machines too");
   add_protocol_options(command, "--served-model-name", options->protocol);
+  add_file_options(command, options->files);
+  command
+      .add_option("--cors-origin", options->cors_origins,
+                  "a page's origin, such as https://chat.example, that may use the server; *: all (may be repeated)")
+      ->type_name("ORIGIN")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
   add_number<int32_t>(command, "--drain-seconds", options->drain_seconds, {.lowest = 0, .highest = 86400},
                       "how long running requests may go on after SIGTERM (default: 30)");
   command.add_option("--access-log", options->access_log, "append one line of JSON a request; -: standard error")

@@ -125,6 +125,7 @@ struct RequestUpdate {
   // An update with tokens is of one step: the draft tokens that it verified, and the weights that it ran with.
   int64_t drafted = 0;
   int64_t weights_version = 0;
+  int64_t cached_tokens = 0;  // as RequestSummary's
   // Of the tokens computed since the last update, where asked for: of all tokens but the newest one of this update.
   const TokenChoices* choices = nullptr;
 };

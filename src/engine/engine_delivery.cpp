@@ -39,6 +39,7 @@ void ThreadedEngine::hand_out(DeliveryBatch& batch) {
     update.end = item.end.get();
     update.drafted = item.drafted;
     update.weights_version = item.weights_version;
+    update.cached_tokens = item.cached_tokens;
     update.choices = item.choices.get();
     observe([&](EngineObserver& o) { o.updated(update, start); });
     call(item.id, recipient, update);

@@ -22,7 +22,10 @@ void RequestLedger::planned(const StepPlan& plan, Time now) {
   for (const Admission& admission : plan.admissions) {
     Live& live = live_.at(admission.request);
     live.placed = true;
-    if (!live.started) live.summary.queued = now - live.submitted;
+    if (!live.started) {
+      live.summary.queued = now - live.submitted;
+      live.summary.cached_tokens = std::min(admission.position, admission.known_tokens);
+    }
     live.started = true;
   }
   for (const RequestId id : plan.retirements) {
@@ -58,6 +61,7 @@ void RequestLedger::report(StepOutcome& outcome, Time now, DeliveryBatch& batch)
     item.choices = std::move(detail.choices);
     item.drafted = detail.drafted;
     item.weights_version = weights_version_;
+    item.cached_tokens = live.summary.cached_tokens;
     batch.items.push_back(std::move(item));
   }
 }

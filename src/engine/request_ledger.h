@@ -26,7 +26,7 @@ struct DeliveryBatch {
     Recipient* recipient = nullptr;
     int64_t first_token = 0, tokens = 0;  // of `tokens`
     std::vector<GeneratedToken> prompt_logprobs;
-    int64_t drafted = 0, weights_version = 0;
+    int64_t drafted = 0, weights_version = 0, cached_tokens = 0;
     std::unique_ptr<TokenChoices> choices;
     std::unique_ptr<RequestSummary> end;
     std::unique_ptr<Recipient> released;  // with the end: the recipient itself

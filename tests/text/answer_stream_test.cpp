@@ -222,6 +222,70 @@ TEST(Requests, ExtendedFieldsAreReadOrNamed) {
             (std::vector<std::string>{"temperature", "top_p", "top_k", "max_completion_tokens", "frequency_penalty"}));
 }
 
+// Members that nobody reads are named wherever they lie, once; what belongs to others (schemas, arguments) is not
+// theirs to be searched.
+TEST(Requests, UnknownMembersInside) {
+  using Names = std::vector<std::string>;
+  for (const Profile profile : {Profile::kDeepSeek, Profile::kExtended}) {
+    ProtocolOptions options;
+    options.profile = profile;
+    const std::string model = R"({"model":"DeepSeek-V4.1-Flash",)";
+    const auto chat = std::get<InferenceRequest>(parse_chat_completions(
+        model +
+            R"("messages":[{"role":"system","content":[{"type":"text","text":"json","cache_control":{}}]},)"
+            R"({"role":"user","content":"a","name":"b"},{"role":"user","content":"c","name":"d","x":null},)"
+            R"({"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","index":0,"extra":1,)"
+            R"("function":{"name":"f","arguments":"{\"z\":1}","y":2}}]},{"role":"tool","tool_call_id":"1","content":""}],)"
+            R"("thinking":{"type":"enabled","budget_tokens":5},"stream":true,"stream_options":{"include_obfuscation":true},)"
+            R"("tools":[{"type":"function","cache_control":1,"function":{"name":"f","parameters":{"type":"object","q":1}}}],)"
+            R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"w":1}}})",
+        options));
+    EXPECT_EQ(chat.ignored, (Names{"messages.content.cache_control", "messages.name", "messages.tool_calls.extra",
+                                   "messages.tool_calls.function.y", "thinking.budget_tokens", "tools.cache_control",
+                                   "response_format.json_schema.w", "stream_options.include_obfuscation"}));
+    const auto messages = std::get<InferenceRequest>(parse_messages(
+        model +
+            R"("system":[{"type":"text","text":"s","cache_control":{}}],"messages":[{"role":"user","content":"a"},)"
+            R"({"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},)"
+            R"({"type":"tool_use","id":"1","name":"f","input":{"z":1}}]},{"role":"user","content":[{"type":"tool_result",)"
+            R"("tool_use_id":"1","is_error":false,"content":[{"type":"text","text":"r","citations":[]}]}]}],)"
+            R"("tools":[{"name":"f","input_schema":{"type":"object"},"strict":true}],)"
+            R"("tool_choice":{"type":"auto","disable_parallel_tool_use":true},"output_config":{"format":{}}})",
+        options));
+    EXPECT_EQ(messages.ignored,
+              (Names{"messages.content.is_error", "messages.content.content.citations", "system.cache_control",
+                     "output_config.format", "tools.strict", "tool_choice.disable_parallel_tool_use"}));
+    const auto responses = std::get<ResponsesRequest>(
+        parse_responses(model + R"("input":[{"role":"user","content":[{"type":"input_text","text":"a","x":1}],"y":2}],)"
+                                R"("reasoning":{"effort":"low","summary":"auto"},"text":{"verbosity":"low"}})",
+                        options));
+    EXPECT_EQ(responses.inference.ignored,
+              (Names{"input.content.x", "input.y", "reasoning.summary", "text.verbosity"}));
+  }
+  std::string many = R"({"model":"DeepSeek-V4.1-Flash","messages":[{"role":"user","content":"a")";
+  for (int i = 0; i < 1000; ++i) many += ",\"x" + std::to_string(i) + "\":1";
+  EXPECT_EQ(std::get<InferenceRequest>(parse_chat_completions(many + "}]}")).ignored.size(), 64u);
+}
+
+// Messages' `any` calls a tool in the extended profile; the prompt is that of `auto` in both.
+TEST(Requests, AnyTool) {
+  const auto read = [](const std::string& choice, Profile profile) {
+    ProtocolOptions options;
+    options.profile = profile;
+    return std::get<InferenceRequest>(
+        parse_messages(R"({"model":"DeepSeek-V4.1-Flash","messages":[{"role":"user","content":"a"}],)"
+                       R"("tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":")" +
+                           choice + "\"}}",
+                       options));
+  };
+  using Kind = OutputConstraint::Kind;
+  EXPECT_EQ(read("any", Profile::kDeepSeek).constraint->kind, Kind::kToolCall);
+  EXPECT_EQ(read("auto", Profile::kExtended).constraint->kind, Kind::kToolCall);
+  const InferenceRequest any = read("any", Profile::kExtended);
+  EXPECT_EQ(any.constraint->kind, Kind::kToolCallRequired);
+  EXPECT_EQ(encode_prompt(any.conversation)->text, encode_prompt(read("auto", Profile::kDeepSeek).conversation)->text);
+}
+
 TEST(Requests, TemplateArguments) {
   for (const Profile profile : {Profile::kDeepSeek, Profile::kExtended}) {
     ProtocolOptions options;

@@ -22,7 +22,7 @@ TEST(CompletionsRequest, ReadsItsFields) {
       parse(R"("prompt":["once"],"max_tokens":7,"temperature":0.5,"top_p":0.25,"presence_penalty":-1,)"
             R"("frequency_penalty":2,"seed":18446744073709551615,"stop":["a","b"],"logprobs":0,)"
             R"("logit_bias":{"5":-100,"6":1.5},"allow_special":true,"n":1,"echo":false,"suffix":null,"unknown":1)"));
-  EXPECT_EQ(std::get<std::string>(request.prompt), "once");
+  EXPECT_EQ(std::get<std::string>(request.prompts.at(0)), "once");
   EXPECT_EQ(request.max_tokens, 7u);
   EXPECT_EQ(request.temperature, 0.5f);
   EXPECT_EQ(request.top_p, 0.25f);
@@ -35,7 +35,7 @@ TEST(CompletionsRequest, ReadsItsFields) {
   EXPECT_TRUE(request.allow_special);
   EXPECT_EQ(request.ignored, std::vector<std::string>{"unknown"});
   const auto plain = std::get<CompletionsRequest>(parse(R"("prompt":[[1,2,3]])"));
-  EXPECT_EQ(std::get<std::vector<int32_t>>(plain.prompt), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(std::get<std::vector<int32_t>>(plain.prompts.at(0)), (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(plain.max_tokens, 16u);
   EXPECT_FALSE(plain.logprobs.has_value());
 }
@@ -45,16 +45,22 @@ TEST(CompletionsRequest, RefusesByName) {
       {R"("max_tokens":1)", "prompt"},
       {R"("prompt":7)", "prompt"},
       {R"("prompt":[])", "prompt"},
-      {R"("prompt":["a","b"])", "prompt"},
+      {R"("prompt":["a",1])", "prompt"},
+      {R"("prompt":[1,"a"])", "prompt"},
+      {R"("prompt":[[1],[]])", "prompt"},
+      {R"("prompt":[["a"]])", "prompt"},
+      {R"("prompt":["a",null])", "prompt"},
+      {R"("prompt":["a","b"],"prompt_logprobs":1)", "prompt_logprobs"},
       {R"("prompt":[1,-2])", "prompt"},
       {R"("prompt":[4294967296])", "prompt"},
       {R"("prompt":"a","n":0)", "n value"},
       {R"("prompt":"a","n":17)", "n value"},
       {R"("prompt":"a","n":1000000)", "n value"},
       {R"("prompt":"a","best_of":3)", "best_of"},
-      {R"("prompt":"a","echo":true,"logprobs":1,"n":2)", "echo"},
       {R"("prompt":"a","stream_options":{})", "stream_options"},
-      {R"("prompt":"a","suffix":"b")", "suffix"},
+      {R"("prompt":[1],"suffix":"b")", "suffix"},
+      {R"("prompt":"a","suffix":"b","echo":true)", "suffix"},
+      {R"("prompt":"a","suffix":7)", "suffix"},
       {R"("prompt":"a","temperature":2.5)", "temperature"},
       {R"("prompt":"a","top_p":0)", "top_p"},
       {R"("prompt":"a","presence_penalty":3)", "presence_penalty"},
@@ -88,6 +94,18 @@ TEST(CompletionsRequest, RefusesByName) {
     EXPECT_NE(error->message.find(name), std::string::npos) << fields << ": " << error->message;
   }
   EXPECT_TRUE(std::holds_alternative<RequestError>(parse_completions(R"({"model":"gpt","prompt":"a"})")));
+}
+
+TEST(CompletionsRequest, ListsOfPrompts) {
+  const auto texts = std::get<CompletionsRequest>(parse(R"("prompt":["a","b",[1,2]],"n":2,"suffix":"")"));
+  ASSERT_EQ(texts.prompts.size(), 3u);
+  EXPECT_EQ(std::get<std::string>(texts.prompts[1]), "b");
+  EXPECT_EQ(std::get<std::vector<int32_t>>(texts.prompts[2]), (std::vector<int32_t>{1, 2}));
+  std::string many = "\"prompt\":[\"a\"";
+  for (size_t i = 1; i < kMostAnswers; ++i) many += ",\"a\"";
+  EXPECT_TRUE(std::holds_alternative<CompletionsRequest>(parse(many + "]")));
+  EXPECT_TRUE(std::holds_alternative<RequestError>(parse(many + "],\"n\":2")));
+  EXPECT_TRUE(std::holds_alternative<RequestError>(parse(many + ",\"a\"]")));
 }
 
 TEST(CompletionsAnswer, IsOneObject) {

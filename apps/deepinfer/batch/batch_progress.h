@@ -7,15 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "serving/batch/batch_counts.h"
+
 namespace deepinfer::cli {
 
-struct BatchCounts {
-  int64_t answered_before = 0;  // by earlier runs of the job
-  int64_t answered = 0;         // by this one, errors included
-  int64_t errors = 0;           // of them
-  int64_t prompt_tokens = 0;
-  int64_t answer_tokens = 0;
-};
+using serving::BatchCounts;
 
 // "done 40/100 lines  1234 tokens/s  ETA 1:05"; recent tokens a second, lines of this run for the estimate.
 std::string progress_text(const BatchCounts& counts, std::optional<int64_t> lines, double seconds,

@@ -64,6 +64,7 @@ serving::ApiOptions api_options(const ServerOptions& options, const LoadedEngine
   options.protocol.apply(loaded.name, requests.protocol);
   requests.draft_tokens = options.engine.draft_tokens.value_or(-1);
   requests.fingerprint = "deepinfer-" + commit_id();
+  requests.draft_usage = options.protocol.profile == Profile::kExtended;
   api.version = program_version();
   api.engine_metrics = loaded.metrics;
   return api;
@@ -100,6 +101,7 @@ serving::HttpServerOptions http_options(const ServerOptions& options, const serv
     if (serving::is_page_path(request.path)) return std::nullopt;  // needs no key
     return api.check_head(request);
   };
+  http.cors_origins = options.cors_origins;
   http.error_response = serving::Api::transport_error;
   if (log != nullptr) http.on_access = [log](const serving::HttpAccess& access) { log->record(access); };
   // A page of another name that points to this machine's address may not use a server without keys.
@@ -134,6 +136,12 @@ ExitCode serve(const ServerOptions& options, ServerParts parts, LoadedEngine loa
   };
   serving::ApiOptions settings = api_options(options, loaded);
   const std::vector<std::string> models = settings.requests.protocol.models;
+  auto stored =
+      open_stored_files(options.files, *loaded.engine, settings.requests, options.engine.sequences(), parts.keys.get());
+  if (!stored.ok()) return report_error(stored.status());
+  settings.files = std::move(stored->files);
+  settings.batches = std::move(stored->batches);
+  settings.cors_origins = options.cors_origins;
   settings.keys = std::move(parts.keys);
   std::atomic<const serving::HttpServer*> counted{nullptr};  // requests may come before open() is back
   settings.transport_metrics = [&counted] {

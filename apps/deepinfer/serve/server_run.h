@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine_options.h"
 #include "exit_code.h"
 #include "protocol_options.h"
 #include "serve/server_parts.h"
+#include "serve/stored_files.h"
 #include "serve/termination_signals.h"
 #include "serving/http/access_log.h"
 
@@ -24,6 +26,8 @@ struct ServerOptions {
   std::optional<std::string> api_key_file;
   bool insecure_no_auth = false;
   ProtocolCommandOptions protocol;
+  FileCommandOptions files;
+  std::vector<std::string> cors_origins;  // whose pages may use the server
   std::optional<int32_t> drain_seconds;
   std::optional<std::string> access_log;  // a file, or "-"
   serving::LogLevel log_level = serving::LogLevel::kInfo;

@@ -5,19 +5,21 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "serving/api/cross_origin.h"
 #include "serving/api/process_metrics.h"
 #include "text/json_text.h"
 
 namespace deepinfer::serving {
 
 struct Api::Route {
-  enum class Kind { kGenerate, kWork, kModels, kModel, kVersion, kLive, kReady, kMetrics };
+  enum class Kind { kGenerate, kWork, kFiles, kModels, kModel, kVersion, kLive, kReady, kMetrics };
 
   std::string_view method;
-  std::string_view path;  // one that ends with "/" stands for what goes on behind it
+  std::string_view path;  // "/" at its end stands for what goes on behind it, "*" for one segment
   Kind kind;
   Protocol protocol = Protocol::kChatCompletions;                              // kGenerate, and the form of errors
   AnswerOrError (*work)(const HttpRequest&, const RequestContext&) = nullptr;  // kWork
+  AnswerOrError (*files)(const HttpRequest&, const FileAccess&) = nullptr;     // kFiles
 };
 
 namespace {
@@ -59,6 +61,16 @@ std::string_view key_name(const KeyAccount* account) {
   return account == nullptr ? std::string_view() : account->name();
 }
 
+bool matches(std::string_view pattern, std::string_view path) {
+  if (pattern.ends_with('/')) return path.starts_with(pattern) && path.size() > pattern.size();
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return path == pattern;
+  const std::string_view before = pattern.substr(0, star), behind = pattern.substr(star + 1);
+  if (path.size() <= before.size() + behind.size() || !path.starts_with(before) || !path.ends_with(behind))
+    return false;
+  return path.substr(before.size(), path.size() - before.size() - behind.size()).find('/') == std::string_view::npos;
+}
+
 HttpResponse json_response(const Json& object) {
   HttpResponse response;
   response.body = dump_compact(object);
@@ -67,7 +79,7 @@ HttpResponse json_response(const Json& object) {
 
 }  // namespace
 
-Api::Match Api::find_route(const HttpRequest& request) {
+Api::Match Api::find_route(const HttpRequest& request) const {
   using Kind = Route::Kind;
   static const Route kRoutes[] = {
       {"POST", "/v1/chat/completions", Kind::kGenerate, Protocol::kChatCompletions},
@@ -79,23 +91,30 @@ Api::Match Api::find_route(const HttpRequest& request) {
       {"GET", "/v1/models/", Kind::kModel},
       {"POST", "/tokenize", Kind::kWork, Protocol::kCompletions, answer_tokenize},
       {"POST", "/detokenize", Kind::kWork, Protocol::kCompletions, answer_detokenize},
+      {"POST", "/v1/files", Kind::kFiles, Protocol::kChatCompletions, nullptr, upload_file},
+      {"GET", "/v1/files", Kind::kFiles, Protocol::kChatCompletions, nullptr, list_files},
+      {"GET", "/v1/files/*", Kind::kFiles, Protocol::kChatCompletions, nullptr, get_file},
+      {"DELETE", "/v1/files/*", Kind::kFiles, Protocol::kChatCompletions, nullptr, delete_file},
+      {"GET", "/v1/files/*/content", Kind::kFiles, Protocol::kChatCompletions, nullptr, get_file_content},
+      {"POST", "/v1/batches", Kind::kFiles, Protocol::kChatCompletions, nullptr, create_batch},
+      {"GET", "/v1/batches", Kind::kFiles, Protocol::kChatCompletions, nullptr, list_batches},
+      {"GET", "/v1/batches/*", Kind::kFiles, Protocol::kChatCompletions, nullptr, get_batch},
+      {"POST", "/v1/batches/*/cancel", Kind::kFiles, Protocol::kChatCompletions, nullptr, cancel_batch},
       {"GET", "/version", Kind::kVersion},
       {"GET", "/health/live", Kind::kLive},
       {"GET", "/health/ready", Kind::kReady},
       {"GET", "/metrics", Kind::kMetrics},
   };
+  std::string allowed;
   for (const Route& route : kRoutes) {
-    const bool exact = request.path == route.path;
-    const bool below =
-        route.path.ends_with('/') && request.path.starts_with(route.path) && request.path.size() > route.path.size();
-    if (!exact && !below) continue;
+    if (!matches(route.path, request.path) || (route.kind == Kind::kFiles && options_.files == nullptr)) continue;
     const bool reads = route.method == "GET";
     if (request.method == route.method || (reads && request.method == "HEAD")) return {&route, std::nullopt};
-    const std::string allowed(reads ? "GET, HEAD" : route.method);
-    return {nullptr, ApiError{405, "invalid_request_error", "This path is for " + allowed + " requests.", std::nullopt,
-                              allowed}};
+    allowed.append(allowed.empty() ? "" : ", ").append(reads ? "GET, HEAD" : route.method);
   }
-  return {nullptr, ApiError{404, "not_found_error", "There is no such path."}};
+  if (allowed.empty()) return {nullptr, ApiError{404, "not_found_error", "There is no such path."}};
+  return {nullptr,
+          ApiError{405, "invalid_request_error", "This path is for " + allowed + " requests.", std::nullopt, allowed}};
 }
 
 Api::Api(Engine& engine, ApiOptions options)
@@ -112,11 +131,19 @@ std::optional<ApiError> Api::authenticate(const HttpRequest& request, const Rout
                   "A valid API key is needed, in the header `Authorization: Bearer KEY` or `x-api-key`."};
 }
 
+std::optional<ApiError> Api::check_route(const HttpRequest& request, const Route& route) const {
+  // A page cannot know a key.
+  if (options_.keys == nullptr)
+    if (auto error = check_origin(request, options_.cors_origins)) return error;
+  return check_content_type(request, route.files == upload_file);
+}
+
 std::optional<HttpResponse> Api::check_head(const HttpRequest& request) const {
   const Match match = find_route(request);
   KeyAccount* account = nullptr;
   std::optional<ApiError> error = authenticate(request, match.route, account);
   if (!error) error = match.error;
+  if (!error) error = check_route(request, *match.route);
   if (!error) return std::nullopt;
   metrics_.answered(match.route == nullptr ? "other" : match.route->path, error->status);
   return error_response(*error, form_of_path(request.path), request.id);
@@ -156,10 +183,12 @@ void Api::handle(std::shared_ptr<HttpExchange> exchange) {
   if (account != nullptr) exchange->describe(fmt::format("\"key\":\"{}\"", account->name()));
   if (match.error) return refuse(*exchange, nullptr, *match.error, account);
   const Route& route = *match.route;
+  if (const auto error = check_route(request, route)) return refuse(*exchange, &route, *error, account);
   switch (route.kind) {
     case Route::Kind::kGenerate:
       return generate(std::move(exchange), route, account);
     case Route::Kind::kWork:
+    case Route::Kind::kFiles:
       return work(std::move(exchange), route, account);
     default:
       break;
@@ -190,7 +219,10 @@ void Api::generate(std::shared_ptr<HttpExchange> exchange, const Route& route, K
   identity.seed = ids_.number();
   identity.random = ids_.number();
   identity.created = now();
-  identity.tenant = account == nullptr ? 0 : account->tenant();
+  if (account != nullptr) {
+    identity.tenant = account->tenant();
+    identity.highest_priority = account->highest_priority();
+  }
   const bool taken =
       workers_->push([this, run, identity = std::move(identity)] { run->start(identity, options_.requests); });
   if (!taken) run->refuse(overloaded("The server has too many requests."));
@@ -205,7 +237,7 @@ void Api::work(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAc
     const Status memory =
         or_out_of_memory([&] { return "a request of " + std::to_string(request.body.size()) + " bytes"; },
                          [&]() -> Status {
-                           answer = route.work(request, options_.requests);
+                           answer = answer_work(route, request, account);
                            return {};
                          });
     if (!memory.ok()) answer = overloaded(memory.message());
@@ -219,6 +251,17 @@ void Api::work(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAc
   if (taken) return;
   if (account != nullptr) account->end();
   refuse(*exchange, &route, overloaded("The server has too many requests."), account);
+}
+
+AnswerOrError Api::answer_work(const Route& route, const HttpRequest& request, const KeyAccount* account) {
+  if (route.work != nullptr) return route.work(request, options_.requests);
+  const FileAccess access{*options_.files,
+                          *options_.batches,
+                          account == nullptr ? kOwnerWithoutKeys : account->owner(),
+                          ids_,
+                          metrics_,
+                          now()};
+  return route.files(request, access);
 }
 
 AnswerOrError Api::answer_now(const Route& route, const HttpRequest& request) const {
@@ -270,12 +313,23 @@ std::string Api::metrics_text() const {
   text += prometheus_text(engine_.stats(), model);
   text += metrics_.text();
   text += process_metrics_text();
+  if (options_.batches != nullptr)
+    text += fmt::format(
+        "# HELP deepinfer_batches_unfinished Batches that have not ended.\n"
+        "# TYPE deepinfer_batches_unfinished gauge\ndeepinfer_batches_unfinished {}\n",
+        options_.batches->unfinished());
   if (options_.transport_metrics) text += options_.transport_metrics();
   return text;
 }
 
 void Api::begin_drain() {
   running_.close();
+  if (options_.batches != nullptr) options_.batches->begin_close();
+}
+
+void Api::close() {
+  workers_.reset();
+  options_.batches.reset();
 }
 
 bool Api::wait_until_idle(std::chrono::steady_clock::time_point deadline) {

@@ -11,17 +11,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/metrics/engine_metrics.h"
 #include "serving/api/api_error.h"
 #include "serving/api/api_keys.h"
 #include "serving/api/api_metrics.h"
-#include "serving/api/id_source.h"
+#include "serving/api/file_routes.h"
 #include "serving/api/running_requests.h"
 #include "serving/api/served_request.h"
 #include "serving/api/text_routes.h"
 #include "serving/api/work_queue.h"
 #include "serving/http/http_exchange.h"
+#include "serving/requests/id_source.h"
 #include "serving/requests/prepared_request.h"
 
 namespace deepinfer::serving {
@@ -35,6 +37,9 @@ struct ApiOptions {
   std::shared_ptr<EngineMetrics> engine_metrics;   // of /metrics; may be null
   std::function<std::string()> transport_metrics;  // text for /metrics of whoever moves the bytes; may be empty
   std::unique_ptr<ApiKeys> keys;                   // null: everybody may do everything
+  std::vector<std::string> cors_origins;           // whose pages may use a server without keys; "*": all
+  std::unique_ptr<FileStore> files;                // of /v1/files; null: no such paths
+  std::unique_ptr<BatchService> batches;           // of /v1/batches; with `files`
 };
 
 class Api {
@@ -52,7 +57,8 @@ class Api {
   // The body of a refusal that the transport makes itself.
   static HttpResponse transport_error(const HttpRequest& request, int status, const std::string& message);
 
-  // New generating requests are refused from now on, and /health/ready says so.
+  // New generating requests are refused from now on, and /health/ready says so.  Batches stop, and go on when the
+  // server is started again.
   void begin_drain();
   bool draining() const { return running_.closed(); }
   // Whether every generating request was answered by then.
@@ -61,7 +67,7 @@ class Api {
   // Ends those that run, with an error event where the stream has begun.
   void end_running();
   // No request reaches the engine from now on.  Nothing may call handle() any more.
-  void close() { workers_.reset(); }
+  void close();
 
   const ApiMetrics& metrics() const { return metrics_; }
 
@@ -71,12 +77,15 @@ class Api {
     const Route* route = nullptr;
     std::optional<ApiError> error;  // no such path, or not with this method
   };
-  static Match find_route(const HttpRequest& request);
+  Match find_route(const HttpRequest& request) const;
+  // What is wrong with the head of a request to a route.
+  std::optional<ApiError> check_route(const HttpRequest& request, const Route& route) const;
   // An error, or the account of the request's key (null without keys).
   std::optional<ApiError> authenticate(const HttpRequest& request, const Route* route, KeyAccount*& account) const;
 
   void generate(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account);
   void work(std::shared_ptr<HttpExchange> exchange, const Route& route, KeyAccount* account);
+  AnswerOrError answer_work(const Route& route, const HttpRequest& request, const KeyAccount* account);
   AnswerOrError answer_now(const Route& route, const HttpRequest& request) const;
   void refuse(HttpExchange& exchange, const Route* route, const ApiError& error, const KeyAccount* account = nullptr);
   std::string metrics_text() const;

@@ -49,15 +49,29 @@ Status read_limit(std::string_view word, KeyLimits& limits, std::string& key_nam
   int64_t* target = name == "requests-per-minute" ? &limits.requests_per_minute
                     : name == "tokens-per-minute" ? &limits.tokens_per_minute
                     : name == "concurrency"       ? &limits.concurrency
+                    : name == "highest-priority"  ? &limits.highest_priority
                                                   : nullptr;
   if (target == nullptr || equals == std::string_view::npos)
     return invalid_argument(
-        "behind the key: expected requests-per-minute=N, tokens-per-minute=N, concurrency=N or name=NAME");
+        "behind the key: expected requests-per-minute=N, tokens-per-minute=N, concurrency=N, highest-priority=N or "
+        "name=NAME");
+  const bool priority = target == &limits.highest_priority;
+  const int64_t lowest = priority ? -kHighestPriority : 1, highest = priority ? kHighestPriority : kHighestLimit;
   const std::string_view digits = word.substr(equals + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *target);
-  if (error != std::errc() || end != digits.data() + digits.size() || *target < 1 || *target > kHighestLimit)
-    return invalid_argument(fmt::format("{} is `{}`; allowed: 1 to {}", name, digits, kHighestLimit));
+  if (error != std::errc() || end != digits.data() + digits.size() || *target < lowest || *target > highest)
+    return invalid_argument(fmt::format("{} is `{}`; allowed: {} to {}", name, digits, lowest, highest));
   return {};
+}
+
+// The same in each process; tells as much of the key as a hash does.
+std::string owner_name(std::string_view key) {
+  const std::string text = "deepinfer files of " + std::string(key);
+  std::array<unsigned char, 32> hash{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
+  std::string name;
+  for (size_t i = 0; i < hash.size() / 2; ++i) name += fmt::format("{:02x}", hash[i]);
+  return name;
 }
 
 ApiError too_many(std::string message, double seconds) {
@@ -66,10 +80,11 @@ ApiError too_many(std::string message, double seconds) {
 
 }  // namespace
 
-KeyAccount::KeyAccount(const KeyLimits& limits, uint64_t tenant, std::string name)
+KeyAccount::KeyAccount(const KeyLimits& limits, uint64_t tenant, std::string name, std::string owner)
     : limits_(limits),
       tenant_(tenant),
       name_(std::move(name)),
+      owner_(std::move(owner)),
       requests_(static_cast<double>(limits.requests_per_minute)),
       tokens_(static_cast<double>(limits.tokens_per_minute)) {}
 
@@ -112,6 +127,13 @@ void KeyAccount::charge(int64_t tokens, Clock::time_point now) {
   tokens_ -= static_cast<double>(tokens);
 }
 
+bool KeyAccount::has_tokens(Clock::time_point now) {
+  if (limits_.tokens_per_minute == 0) return true;
+  const std::lock_guard lock(mutex_);
+  refill(now);
+  return tokens_ > 0;
+}
+
 ApiKeys::Digest ApiKeys::digest(std::string_view key) {
   Digest out;
   SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), out.data());
@@ -152,7 +174,8 @@ Result<std::unique_ptr<ApiKeys>> ApiKeys::parse(std::string_view text, std::stri
     // A key's own prefixes: a number that says nothing about the key, and is never 0.
     uint64_t tenant = 0;
     std::memcpy(&tenant, hashed.data(), sizeof tenant);
-    keys->entries_.push_back({hashed, std::make_unique<KeyAccount>(limits, (tenant ^ salt) | 1, std::move(key_name))});
+    keys->entries_.push_back(
+        {hashed, std::make_unique<KeyAccount>(limits, (tenant ^ salt) | 1, std::move(key_name), owner_name(key))});
   }
   if (keys->entries_.empty()) return invalid_argument(fmt::format("{} has no key", name));
   return keys;
@@ -173,6 +196,12 @@ KeyAccount* ApiKeys::account(const HttpRequest& request) const {
   for (const Entry& entry : entries_)
     if (CRYPTO_memcmp(entry.digest.data(), hashed.data(), hashed.size()) == 0) found = entry.account.get();
   return found;
+}
+
+KeyAccount* ApiKeys::account_of(const std::string& owner) const {
+  for (const Entry& entry : entries_)
+    if (entry.account->owner() == owner) return entry.account.get();
+  return nullptr;
 }
 
 }  // namespace deepinfer::serving

@@ -1,7 +1,8 @@
 // ApiKeys: who may use the server, and how much.  Read from a file once; thread-safe.
 //
-// A line of the file is a key and its limits: `KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N]`, and
-// `name=NAME` for logs and metrics; without one it is key-1 for the first key, key-2 for the second, ...
+// A line of the file is a key and its limits: `KEY [requests-per-minute=N] [tokens-per-minute=N] [concurrency=N]
+// [highest-priority=N]`, and `name=NAME` for logs and metrics; without one it is key-1 for the first key, key-2 for the
+// second, ...
 // Empty lines and those that begin with # are skipped.  Only hashes of the keys are kept.
 #pragma once
 
@@ -27,6 +28,7 @@ struct KeyLimits {  // 0: none
   int64_t requests_per_minute = 0;
   int64_t tokens_per_minute = 0;
   int64_t concurrency = 0;
+  int64_t highest_priority = 0;  // that a request may ask for; no limit of this name means just that
 };
 
 // One key's limits and what is used of them.
@@ -34,7 +36,8 @@ class KeyAccount {
  public:
   using Clock = std::chrono::steady_clock;
 
-  KeyAccount(const KeyLimits& limits, uint64_t tenant, std::string name = {});
+  // owner: its name for what outlives the process.
+  KeyAccount(const KeyLimits& limits, uint64_t tenant, std::string name = {}, std::string owner = {});
 
   // Of the key, for logs and metrics; says nothing about the key itself.
   const std::string& name() const { return name_; }
@@ -44,15 +47,19 @@ class KeyAccount {
   void end();
   // Prompt tokens of a request that was accepted, tokens of its answer as they come.
   void charge(int64_t tokens, Clock::time_point now);
+  // Whether tokens are left for now.
+  bool has_tokens(Clock::time_point now);
 
   uint64_t tenant() const { return tenant_; }
+  const std::string& owner() const { return owner_; }
+  int32_t highest_priority() const { return static_cast<int32_t>(limits_.highest_priority); }
 
  private:
   void refill(Clock::time_point now);
 
   const KeyLimits limits_;
   const uint64_t tenant_;
-  const std::string name_;
+  const std::string name_, owner_;
   std::mutex mutex_;
   // What is left for now: a minute's worth at most; tokens may go below zero.
   double requests_, tokens_;
@@ -69,6 +76,8 @@ class ApiKeys {
   // The account of the key in `authorization: Bearer KEY` or `x-api-key`; null: none, or an unknown one.  Takes the
   // same time whichever key it is and however much of one is right.
   KeyAccount* account(const HttpRequest& request) const;
+  // The account of this owner; null: there is none.
+  KeyAccount* account_of(const std::string& owner) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -22,6 +22,14 @@ std::string plain_name(std::string_view text) {
   return name;
 }
 
+std::string ignored_header(const std::vector<std::string>& fields) {
+  constexpr size_t kMostShown = 32;
+  std::string value;
+  for (size_t i = 0; i < fields.size() && i < kMostShown; ++i)
+    value.append(i == 0 ? "" : ", ").append(plain_name(fields[i]));
+  return value;
+}
+
 ApiMetrics::ApiMetrics() : first_event_seconds(kFirstEventBounds) {}
 
 void ApiMetrics::answered(std::string_view route, int status, std::string_view key) {

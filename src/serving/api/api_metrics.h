@@ -37,5 +37,7 @@ class ApiMetrics {
 
 // A client's text as a name in a header or label: letters, digits, "_", "-" and "." stay, at most 64 of them.
 std::string plain_name(std::string_view text);
+// The value of the header deepinfer-ignored: the first of these names.
+std::string ignored_header(const std::vector<std::string>& fields);
 
 }  // namespace deepinfer::serving

@@ -12,15 +12,7 @@
 namespace deepinfer::serving {
 namespace {
 
-constexpr size_t kMostIgnoredNames = 32;
 constexpr int kClientGone = 499;  // for metrics: nobody reads it
-
-std::string ignored_header(const std::vector<std::string>& ignored) {
-  std::string value;
-  for (size_t i = 0; i < ignored.size() && i < kMostIgnoredNames; ++i)
-    value.append(i == 0 ? "" : ", ").append(plain_name(ignored[i]));
-  return value;
-}
 
 }  // namespace
 
@@ -56,7 +48,7 @@ void ServedRequest::start(const RequestIdentity& identity, const RequestContext&
   PreparedRequest& request = std::get<PreparedRequest>(prepared);
   stream_ = request.stream;
   ignored_ = std::move(request.ignored);
-  prompt_tokens_ = static_cast<int64_t>(request.request.prompt.size());
+  prompt_tokens_ = request.prompt_tokens();
   metrics_.ignored(ignored_);
   if (const Status status = submit(std::move(request)); !status.ok())
     refuse(context.engine->stats().state == EngineState::kFailed ? engine_failed() : api_error(request_error(status)));
@@ -77,8 +69,9 @@ void ServedRequest::refuse(const ApiError& error) {
   exchange_->respond(std::move(response));
 }
 
-void ServedRequest::accepted(bool) {
+void ServedRequest::accepted(bool sound) {
   if (account_ != nullptr) account_->charge(prompt_tokens_, KeyAccount::Clock::now());
+  if (sound && stream_ && !gone_) begin_stream();
 }
 
 void ServedRequest::event(std::string_view name, std::string_view data) {
@@ -94,10 +87,7 @@ void ServedRequest::updated(int64_t tokens) {
     metrics_.first_event_seconds.observe(std::chrono::duration<double>(taken).count());
   }
   if (waiting_.empty() || gone_) return;
-  if (!std::exchange(began_, true)) {
-    exchange_->begin_stream(head());
-    exchange_->set_heartbeat(": \n\n");
-  }
+  begin_stream();
   if (!exchange_->write(waiting_)) {
     gone_ = true;
     cancel();
@@ -117,6 +107,12 @@ void ServedRequest::describe(const RunSummary& summary) {
                  summary.accepted, to_string(summary.reason), milliseconds(summary.queued),
                  milliseconds(summary.first_token));
   exchange_->describe(std::move(members));
+}
+
+void ServedRequest::begin_stream() {
+  if (std::exchange(began_, true)) return;
+  exchange_->begin_stream(head());
+  exchange_->set_heartbeat(": \n\n");
 }
 
 void ServedRequest::ended(const RunSummary& summary) {

@@ -44,13 +44,14 @@ class ServedRequest final : public RequestRun {
   void refuse(const ApiError& error);
 
  private:
-  void accepted(bool opens_at_once) override;
+  void accepted(bool sound) override;
   void event(std::string_view name, std::string_view data) override;
   void updated(int64_t tokens) override;
   void ended(const RunSummary& summary) override;
 
   // For the access log.
   void describe(const RunSummary& summary);
+  void begin_stream();
   HttpResponse head() const;
   ApiError error_of(const RunSummary& summary);
   void answered(int status);

@@ -1,6 +1,7 @@
 #include "serving/requests/completion_answer.h"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "serving/requests/token_logprobs.h"
@@ -12,40 +13,54 @@ namespace {
 
 class CompletionAnswer final : public RequestAnswer {
  public:
-  CompletionAnswer(const CompletionsRequest& request, const AnswerIdentity& identity, std::span<const int32_t> prompt,
-                   size_t begins_at, const Tokenizer& tokenizer, AnswerEnds ends)
+  CompletionAnswer(const CompletionsRequest& request, const AnswerIdentity& identity,
+                   std::span<const CompletionPrompt> prompts, const Tokenizer& tokenizer, AnswerEnds ends,
+                   bool draft_usage)
       : tokenizer_(tokenizer),
         ends_(std::move(ends)),
         prompt_logprobs_(request.generation.prompt_logprobs.has_value()),
         include_usage_(request.include_usage),
-        open_choices_(request.generation.n) {
-    if (request.echo) echoed_.assign(prompt.begin() + static_cast<std::ptrdiff_t>(begins_at), prompt.end());
-    begins_at_ = begins_at;
-    for (uint32_t i = 0; i < request.generation.n; ++i) {
-      CompletionsAnswer answer;
-      answer.identity = identity;
-      answer.identity.choice = static_cast<int>(i);
-      answer.prompt.prompt_tokens = static_cast<int64_t>(prompt.size());
-      answer.with_logprobs = request.logprobs.has_value();
-      if (request.echo) answer.text = tokenizer.decode(echoed_);
-      choices_.emplace_back(std::move(answer), tokenizer, request.stop);
+        draft_usage_(draft_usage),
+        open_choices_(prompts.size() * request.generation.n) {
+    for (const CompletionPrompt& prompt : prompts) {
+      std::optional<int32_t> first;
+      std::string text;
+      if (request.echo) {
+        const auto own = std::span(prompt.tokens).subspan(prompt.begins_at);
+        text = tokenizer.decode(own);
+        if (prompt.begins_at == 0) first = own.front();
+      }
+      for (uint32_t i = 0; i < request.generation.n; ++i) {
+        CompletionsAnswer answer;
+        answer.identity = identity;
+        answer.identity.choice = static_cast<int>(choices_.size());
+        // The prompt is counted once.
+        answer.prompt.prompt_tokens = i == 0 ? static_cast<int64_t>(prompt.tokens.size()) : 0;
+        answer.with_logprobs = request.logprobs.has_value();
+        answer.text = text;
+        choices_.emplace_back(std::move(answer), tokenizer, request.stop);
+        choices_.back().counts_prompt = i == 0;
+        choices_.back().echoes = request.echo;
+        choices_.back().first_echoed = first;
+      }
     }
   }
 
-  void open(EventSink sink) override {
+  void open(int64_t, EventSink sink) override {
     for (Choice& choice : choices_) {
       if (!choice.answer.with_logprobs) send_new(choice, sink);  // else with the log-probabilities of the prompt
     }
   }
 
-  void take_prompt_logprobs(std::span<const GeneratedToken> tokens) override {
-    CompletionsAnswer& answer = choices_.front().answer;
-    if (prompt_logprobs_) answer.prompt_logprobs = prompt_logprobs(tokenizer_, tokens);
-    if (echoed_.empty() || !answer.with_logprobs) return;
+  void take_prompt_logprobs(int index, std::span<const GeneratedToken> tokens) override {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    CompletionsAnswer& answer = choice.answer;
+    if (prompt_logprobs_ && index == 0) answer.prompt_logprobs = prompt_logprobs(tokenizer_, tokens);
+    if (!choice.echoes || !answer.with_logprobs) return;
     // The engine has numbers of all tokens but the very first one.
-    if (begins_at_ == 0) {
+    if (choice.first_echoed) {
       const float none = std::numeric_limits<float>::quiet_NaN();
-      answer.logprobs.push_back({std::string(tokenizer_.bytes(echoed_.front())), none, {}});
+      answer.logprobs.push_back({std::string(tokenizer_.bytes(*choice.first_echoed)), none, {}});
     }
     for (const GeneratedToken& token : tokens) answer.logprobs.push_back(token_logprobs(tokenizer_, token));
   }
@@ -70,7 +85,8 @@ class CompletionAnswer final : public RequestAnswer {
       choice.stops.feed(choice.decoder.finish(), answer.text);
       choice.stops.finish(answer.text);
     }
-    answer.prompt.cached_tokens = summary.cached_tokens;
+    if (choice.counts_prompt) answer.prompt.cached_tokens = summary.cached_tokens;
+    if (draft_usage_) answer.drafts = DraftUsage{summary.drafted, summary.accepted};
     answer.end = summary.reason == EndReason::kLength && !stopped(index) ? AnswerEnd::kLength : AnswerEnd::kStop;
     send_new(choice, sink);
     sink({}, completions_last_chunk(answer, false));
@@ -89,6 +105,9 @@ class CompletionAnswer final : public RequestAnswer {
     CompletionsAnswer answer;
     StreamDecoder decoder;
     StopStrings stops;
+    bool counts_prompt = false;           // the first one of its prompt
+    bool echoes = false;                  // the text begins with the prompt
+    std::optional<int32_t> first_echoed;  // of the prompt's tokens, where its very first one is repeated
     size_t sent_text = 0;
     size_t sent_tokens = 0;
   };
@@ -110,19 +129,17 @@ class CompletionAnswer final : public RequestAnswer {
 
   const Tokenizer& tokenizer_;
   AnswerEnds ends_;
-  bool prompt_logprobs_, include_usage_;
-  std::vector<int32_t> echoed_;  // tokens of the prompt that the answer begins with
-  size_t begins_at_ = 0;
+  bool prompt_logprobs_, include_usage_, draft_usage_;
   std::vector<Choice> choices_;
-  uint32_t open_choices_;
+  size_t open_choices_;
 };
 
 }  // namespace
 
 std::unique_ptr<RequestAnswer> make_completion_answer(const CompletionsRequest& request, AnswerIdentity identity,
-                                                      std::span<const int32_t> prompt, size_t begins_at,
-                                                      const Tokenizer& tokenizer, AnswerEnds ends) {
-  return std::make_unique<CompletionAnswer>(request, identity, prompt, begins_at, tokenizer, std::move(ends));
+                                                      std::span<const CompletionPrompt> prompts,
+                                                      const Tokenizer& tokenizer, AnswerEnds ends, bool draft_usage) {
+  return std::make_unique<CompletionAnswer>(request, identity, prompts, tokenizer, std::move(ends), draft_usage);
 }
 
 }  // namespace deepinfer::serving

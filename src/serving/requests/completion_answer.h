@@ -15,10 +15,15 @@
 
 namespace deepinfer::serving {
 
-// identity: of the first choice; prompt: the tokens that the engine gets; begins_at: the first of them that is the
-// request's own.  tokenizer outlives the answer.
+// A prompt as the engine gets it; begins_at: the first token that is the request's own.
+struct CompletionPrompt {
+  std::vector<int32_t> tokens;
+  size_t begins_at = 0;
+};
+
+// identity: of the first choice.  draft_usage: the usage tells of drafts.  tokenizer outlives the answer.
 std::unique_ptr<RequestAnswer> make_completion_answer(const CompletionsRequest& request, AnswerIdentity identity,
-                                                      std::span<const int32_t> prompt, size_t begins_at,
-                                                      const Tokenizer& tokenizer, AnswerEnds ends);
+                                                      std::span<const CompletionPrompt> prompts,
+                                                      const Tokenizer& tokenizer, AnswerEnds ends, bool draft_usage);
 
 }  // namespace deepinfer::serving

@@ -30,6 +30,7 @@ struct RequestContext {
   SpeculativeSampling speculative_sampling = SpeculativeSampling::kExact;
   PrefixReplay prefix_replay = PrefixReplay::kExact;
   std::string fingerprint;
+  bool draft_usage = false;  // usage tells of drafts, which depend on the company that a request had
 };
 
 // What one request gets from whoever runs it.
@@ -40,14 +41,23 @@ struct RequestIdentity {
   int64_t created = 0;               // seconds since 1970
   std::optional<int64_t> completed;  // what the answer tells; else the real time
   uint64_t tenant = 0;               // mixed into the salt of its prefixes; requests with other values share none
+  int32_t highest_priority = kHighestPriority;  // that it may ask for
+  int32_t base_priority = 0;                    // added to what it asks for
 };
 
 struct PreparedRequest {
-  EngineRequest request;  // of the first choice; the others differ in EngineRequest::choice
-  int choices = 1;
+  // One for each prompt, of its first choice; the others differ in EngineRequest::choice.  Answer i is choice
+  // i % choices of prompt i / choices.
+  std::vector<EngineRequest> prompts;
+  int choices = 1;                     // for each prompt
+  bool every_prompt_logprobs = false;  // of each choice; else of each prompt's first one
   bool stream = false;
-  std::vector<std::string> ignored;  // members of the body that have no effect
+  bool opens_with_first_token = false;  // its opening events tell what is known only then
+  std::vector<std::string> ignored;     // members of the body that have no effect
   std::unique_ptr<RequestAnswer> answer;
+
+  int64_t answers() const { return static_cast<int64_t>(prompts.size()) * choices; }
+  int64_t prompt_tokens() const;
 };
 
 // The error is the refusal that the client gets.

@@ -22,12 +22,12 @@ class ProtocolAnswer final : public RequestAnswer {
     for (AnswerStream& stream : streams) choices_.push_back({std::move(stream), TokenPieces(tokenizer)});
   }
 
-  void open(EventSink sink) override {
-    for (Choice& choice : choices_) choice.stream.open({options_.prompt_tokens, 0}, sink);
+  void open(int64_t cached_tokens, EventSink sink) override {
+    for (Choice& choice : choices_) choice.stream.open({options_.prompt_tokens, cached_tokens}, sink);
   }
 
-  void take_prompt_logprobs(std::span<const GeneratedToken> tokens) override {
-    choices_.front().stream.set_prompt_logprobs(prompt_logprobs(tokenizer_, tokens));
+  void take_prompt_logprobs(int index, std::span<const GeneratedToken> tokens) override {
+    choices_[static_cast<size_t>(index)].stream.set_prompt_logprobs(prompt_logprobs(tokenizer_, tokens));
   }
 
   bool take(int index, const GeneratedToken& token, EventSink sink) override {
@@ -53,6 +53,7 @@ class ProtocolAnswer final : public RequestAnswer {
   void end(int index, const RequestSummary& summary, EventSink sink) override {
     Choice& choice = choices_[static_cast<size_t>(index)];
     choice.stream.set_prompt_usage({options_.prompt_tokens, summary.cached_tokens});
+    if (options_.draft_usage) choice.stream.set_draft_usage({summary.drafted, summary.accepted});
     const auto count = [this](std::string_view text) {
       std::vector<int32_t> ids;
       const Status status = tokenizer_.encode_plain(text, ids);

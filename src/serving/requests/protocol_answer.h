@@ -15,6 +15,7 @@ namespace deepinfer::serving {
 
 struct ProtocolAnswerOptions {
   bool logprobs = false;       // the request asked for them
+  bool draft_usage = false;    // the usage tells of drafts
   bool include_usage = false;  // in the stream of a request with several choices
   int64_t prompt_tokens = 0;
   std::optional<int64_t> completed;  // the time that the answer tells, in seconds since 1970; else the real one

@@ -14,11 +14,11 @@ class RequestAnswer {
  public:
   virtual ~RequestAnswer() = default;
 
-  // The opening events; once, before everything else.  Callers without a stream give a sink that does nothing, here and
-  // below.
-  virtual void open(EventSink sink) = 0;
-  // Of the prompt's tokens but the first, where the request asked for them.
-  virtual void take_prompt_logprobs(std::span<const GeneratedToken> tokens) = 0;
+  // The opening events; once, before everything else.  cached_tokens: of the prompt, as far as known.  Callers without
+  // a stream give a sink that does nothing, here and below.
+  virtual void open(int64_t cached_tokens, EventSink sink) = 0;
+  // Of the tokens of the choice's prompt but the first, where the request asked for them.
+  virtual void take_prompt_logprobs(int choice, std::span<const GeneratedToken> tokens) = 0;
   // The next token of a choice, end tokens included.  False: that answer is over, later tokens are no part of it.
   virtual bool take(int choice, const GeneratedToken& token, EventSink sink) = 0;
   // Whether a stop string ended the choice: whoever runs the request then cancels it.

@@ -7,14 +7,18 @@ namespace deepinfer::serving {
 Status RequestRun::submit(PreparedRequest prepared) {
   const std::lock_guard lock(mutex_);  // updates wait until all are in
   answer_ = std::move(prepared.answer);
-  over_.assign(static_cast<size_t>(prepared.choices), 0);
-  open_choices_ = prepared.choices;
-  const bool has_grammar = prepared.request.grammar.has_value();
-  for (int choice = 0; choice < prepared.choices; ++choice) {
-    const bool last = choice + 1 == prepared.choices;
-    EngineRequest request = last ? std::move(prepared.request) : prepared.request;
-    request.choice = static_cast<uint32_t>(choice);
-    if (choice > 0) request.prompt_logprobs = -1;  // those of the first are those of all
+  const auto answers = static_cast<int>(prepared.answers());
+  over_.assign(static_cast<size_t>(answers), 0);
+  open_choices_ = answers;
+  prompt_tokens_.assign(prepared.prompts.size(), 0);
+  choices_ = prepared.choices;
+  const bool has_grammar = prepared.prompts.front().grammar.has_value();
+  for (int choice = 0; choice < answers; ++choice) {
+    EngineRequest& prompt = prepared.prompts[static_cast<size_t>(choice / choices_)];
+    const int own = choice % choices_;
+    EngineRequest request = own + 1 == choices_ ? std::move(prompt) : prompt;
+    request.choice = static_cast<uint32_t>(own);
+    if (own > 0 && !prepared.every_prompt_logprobs) request.prompt_logprobs = -1;
     const Result<RequestId> id = engine_.submit(
         std::move(request),
         [self = shared_from_this(), choice](const RequestUpdate& update) { self->update(choice, update); });
@@ -29,7 +33,7 @@ Status RequestRun::submit(PreparedRequest prepared) {
   }
   // A grammar is compiled after its request was accepted, and may be wrong.
   accepted(!has_grammar);
-  if (!has_grammar) open();
+  if (!has_grammar && !prepared.opens_with_first_token) open(0);
   return {};
 }
 
@@ -39,9 +43,9 @@ void RequestRun::cancel() {
   for (const RequestId id : ids_) engine_.cancel(id);
 }
 
-void RequestRun::open() {
+void RequestRun::open(int64_t cached_tokens) {
   if (std::exchange(opened_, true)) return;
-  answer_->open([this](std::string_view name, std::string_view data) { event(name, data); });
+  answer_->open(cached_tokens, [this](std::string_view name, std::string_view data) { event(name, data); });
   updated(0);
 }
 
@@ -49,8 +53,8 @@ void RequestRun::update(int choice, const RequestUpdate& update) {
   const std::lock_guard lock(mutex_);
   if (refused_) return;
   const auto sink = [this](std::string_view name, std::string_view data) { event(name, data); };
-  if (!update.tokens.empty() || !update.prompt_logprobs.empty()) open();
-  if (!update.prompt_logprobs.empty()) answer_->take_prompt_logprobs(update.prompt_logprobs);
+  if (!update.tokens.empty() || !update.prompt_logprobs.empty()) open(update.cached_tokens);
+  if (!update.prompt_logprobs.empty()) answer_->take_prompt_logprobs(choice, update.prompt_logprobs);
   char& over = over_[static_cast<size_t>(choice)];
   for (const GeneratedToken& token : update.tokens) {
     if (over) break;
@@ -69,18 +73,18 @@ void RequestRun::take_end(int choice, const RequestSummary& summary) {
     summary_.reason = reason;
     summary_.failure = summary.failure;
   }
-  if (open_choices_ == static_cast<int>(over_.size())) {
-    summary_.cached_tokens = summary.cached_tokens;
-    summary_.queued = summary.queued;
-  }
+  if (open_choices_ == static_cast<int>(over_.size())) summary_.queued = summary.queued;
   if (summary_.first_token == Time{0} || (summary.first_token > Time{0} && summary.first_token < summary_.first_token))
     summary_.first_token = summary.first_token;
   summary_.drafted += summary.drafted;
   summary_.accepted += summary.accepted;
-  summary_.prompt_tokens = summary.prompt_tokens;
+  int64_t& prompt_tokens = prompt_tokens_[static_cast<size_t>(choice / choices_)];
+  if (prompt_tokens == 0) summary_.cached_tokens += summary.cached_tokens;
+  summary_.prompt_tokens += summary.prompt_tokens - prompt_tokens;
+  prompt_tokens = summary.prompt_tokens;
   summary_.answer_tokens += summary.answer_tokens;
   if (summary_.whole()) {
-    open();
+    open(summary.cached_tokens);
     answer_->end(choice, summary, [this](std::string_view name, std::string_view data) { event(name, data); });
   } else {
     cancel();  // the other choices are of no use without this one

@@ -17,7 +17,7 @@ namespace deepinfer::serving {
 struct RunSummary {
   EndReason reason = EndReason::kStop;  // of the first choice that failed, was cancelled or overdue; else of the last
   Status failure;                       // with EndReason::kError
-  int64_t prompt_tokens = 0;
+  int64_t prompt_tokens = 0;            // of all prompts, each counted once
   int64_t answer_tokens = 0;
   int64_t cached_tokens = 0;          // of the prompt, as the first choice to end found them
   int64_t drafted = 0, accepted = 0;  // draft tokens
@@ -41,9 +41,8 @@ class RequestRun : public std::enable_shared_from_this<RequestRun> {
   // All below: one at a time, and none of them waits.  They run on the thread that submits (accepted, and event of the
   // opening events) and then on the engine's output thread.
   //
-  // The engine has accepted the request.  opens_at_once: nothing can be wrong with it any more that its client has
-  // done.
-  virtual void accepted(bool opens_at_once) = 0;
+  // The engine has accepted the request.  sound: nothing can be wrong with it any more that its client has done.
+  virtual void accepted(bool sound) = 0;
   virtual void event(std::string_view name, std::string_view data) = 0;
   // What the engine had to tell has become events.
   virtual void updated(int64_t tokens) = 0;
@@ -54,7 +53,7 @@ class RequestRun : public std::enable_shared_from_this<RequestRun> {
 
  private:
   void update(int choice, const RequestUpdate& update);
-  void open();
+  void open(int64_t cached_tokens);
   void take_end(int choice, const RequestSummary& summary);
 
   Engine& engine_;
@@ -62,6 +61,8 @@ class RequestRun : public std::enable_shared_from_this<RequestRun> {
   std::unique_ptr<RequestAnswer> answer_;
   std::vector<char> over_;  // by choice: later tokens are no part of it
   int open_choices_ = 0;
+  int choices_ = 1;                     // of each prompt
+  std::vector<int64_t> prompt_tokens_;  // by prompt, as far as known
   bool opened_ = false;
   bool refused_ = false;
   RunSummary summary_;

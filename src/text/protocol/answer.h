@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,12 @@ struct AnswerIdentity {
 struct PromptUsage {
   int64_t prompt_tokens = 0;  // images at their full number
   int64_t cached_tokens = 0;
+};
+
+// Tokens that a draft proposed and that were verified, and those of them that became part of the answer.
+struct DraftUsage {
+  int64_t drafted = 0;
+  int64_t accepted = 0;
 };
 
 enum class AnswerEnd { kStop, kLength, kContentFilter };
@@ -48,6 +55,7 @@ struct Answer {
   bool thinking = false;              // the request's mode
   bool begins_with_thinking = false;  // false too when a given answer is continued
   PromptUsage prompt;
+  std::optional<DraftUsage> drafts;  // where the usage is to tell of them
   int64_t output_tokens = 0;
   int64_t reasoning_tokens = 0;  // known at the end
   std::string reasoning;

@@ -37,6 +37,7 @@ class AnswerStream {
   void open(const PromptUsage& prompt, EventSink sink);
   // What is known of the prompt after open() only: closing events and object() have it.
   void set_prompt_usage(const PromptUsage& prompt) { answer_.prompt = prompt; }
+  void set_draft_usage(const DraftUsage& drafts) { answer_.drafts = drafts; }
   void set_prompt_logprobs(std::string json) { answer_.prompt_logprobs = std::move(json); }
   // False: a stop string matched, the generation should end.
   bool push(const AnswerPiece& piece, EventSink sink);

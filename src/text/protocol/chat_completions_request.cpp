@@ -6,6 +6,7 @@
 
 #include "text/protocol/call_ids.h"
 #include "text/protocol/ignored_fields.h"
+#include "text/protocol/known_members.h"
 #include "text/protocol/message_content.h"
 #include "text/protocol/request_fields.h"
 #include "text/protocol/sampling_fields.h"
@@ -338,6 +339,7 @@ void note_ignored(const Json& body, const ProtocolOptions& options, InferenceReq
       {"model", "messages", "thinking", "reasoning_effort", "tools", "tool_choice", "response_format", "temperature",
        "top_p", "max_tokens", "seed", "stop", "logprobs", "top_logprobs", "stream", "stream_options"},
       more, out.ignored);
+  add_unknown_members(body, kChatCompletionsMembers, out.ignored);
 }
 
 InferenceRequest parse(const Json& body, const ProtocolOptions& options) {

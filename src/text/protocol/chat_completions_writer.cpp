@@ -26,9 +26,13 @@ std::string_view finish_reason(const Answer& answer) {
 void append_usage(std::string& out, std::span<const Answer* const> answers) {
   const Answer& answer = *answers.front();
   int64_t output_tokens = 0, reasoning_tokens = 0;
+  DraftUsage drafts;
   for (const Answer* one : answers) {
     output_tokens += one->output_tokens;
     reasoning_tokens += one->reasoning_tokens;
+    if (!one->drafts) continue;
+    drafts.drafted += one->drafts->drafted;
+    drafts.accepted += one->drafts->accepted;
   }
   const auto number = [&](std::string_view name, int64_t value) {
     out.append("\"").append(name).append("\":").append(std::to_string(value));
@@ -43,9 +47,15 @@ void append_usage(std::string& out, std::span<const Answer* const> answers) {
   out += ",\"prompt_tokens_details\":{";
   number("cached_tokens", prompt.cached_tokens);
   out += '}';
-  if (answer.thinking) {
+  if (answer.thinking || answer.drafts) {
     out += ",\"completion_tokens_details\":{";
-    number("reasoning_tokens", reasoning_tokens);
+    if (answer.thinking) number("reasoning_tokens", reasoning_tokens);
+    if (answer.drafts) {
+      if (answer.thinking) out += ',';
+      number("accepted_prediction_tokens", drafts.accepted);
+      out += ',';
+      number("rejected_prediction_tokens", drafts.drafted - drafts.accepted);
+    }
     out += '}';
   }
   out += ',';

@@ -78,13 +78,25 @@ void append_choice(std::string& out, const CompletionsAnswer& answer, size_t tex
 }
 
 void append_usage(std::string& out, Answers answers) {
-  const PromptUsage& prompt = answers.front()->prompt;
+  PromptUsage prompt;
+  DraftUsage drafts;
   int64_t output_tokens = 0;
-  for (const CompletionsAnswer* answer : answers) output_tokens += answer->output_tokens;
+  for (const CompletionsAnswer* answer : answers) {
+    prompt.prompt_tokens += answer->prompt.prompt_tokens;
+    prompt.cached_tokens += answer->prompt.cached_tokens;
+    output_tokens += answer->output_tokens;
+    if (!answer->drafts) continue;
+    drafts.drafted += answer->drafts->drafted;
+    drafts.accepted += answer->drafts->accepted;
+  }
   out += ",\"usage\":{\"prompt_tokens\":" + std::to_string(prompt.prompt_tokens) +
          ",\"completion_tokens\":" + std::to_string(output_tokens) +
          ",\"total_tokens\":" + std::to_string(prompt.prompt_tokens + output_tokens) +
-         ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(prompt.cached_tokens) + "}}";
+         ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(prompt.cached_tokens) + '}';
+  if (answers.front()->drafts)
+    out += ",\"completion_tokens_details\":{\"accepted_prediction_tokens\":" + std::to_string(drafts.accepted) +
+           ",\"rejected_prediction_tokens\":" + std::to_string(drafts.drafted - drafts.accepted) + '}';
+  out += '}';
 }
 
 }  // namespace

@@ -12,9 +12,10 @@ namespace deepinfer {
 
 struct CompletionsAnswer {
   AnswerIdentity identity;
-  PromptUsage prompt;
-  int64_t output_tokens = 0;  // the end token is none of them
-  std::string text;           // begins with the prompt where it was to be repeated
+  PromptUsage prompt;                // zeros where another answer to the prompt tells of it
+  std::optional<DraftUsage> drafts;  // as Answer's
+  int64_t output_tokens = 0;         // the end token is none of them
+  std::string text;                  // begins with the prompt where it was to be repeated
   bool with_logprobs = false;
   std::vector<TokenLogprobs> logprobs;  // of each token; NaN: it has none, as the first of a prompt
   AnswerEnd end = AnswerEnd::kStop;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "text/protocol/ignored_fields.h"
+#include "text/protocol/known_members.h"
 #include "text/protocol/request_fields.h"
 #include "text/protocol/sampling_fields.h"
 
@@ -14,25 +15,42 @@ std::vector<int32_t> read_ids(const Json& list) {
   ids.reserve(list.size());
   for (const Json& one : list) {
     if (!one.is_number_unsigned() || one.get<uint64_t>() > std::numeric_limits<int32_t>::max())
-      fail_body("prompt: expected a string, a list of one string, or a list of token ids");
+      fail_body("prompt: expected a string, token ids, or a list of strings or of lists of token ids");
     ids.push_back(one.get<int32_t>());
   }
   return ids;
 }
 
-void read_prompt(const Json& prompt, CompletionsRequest& out) {
+void read_prompts(const Json& prompt, CompletionsRequest& out) {
   if (prompt.is_string()) {
-    out.prompt = prompt.get<std::string>();
+    out.prompts.emplace_back(prompt.get<std::string>());
     return;
   }
   if (!prompt.is_array() || prompt.empty()) fail_body("prompt: expected a string or a list that is not empty");
-  const bool nested = prompt[0].is_string() || prompt[0].is_array();
-  if (nested && prompt.size() > 1) fail_request("prompt: one prompt a request, send each as a request of its own");
-  if (nested) {
-    read_prompt(prompt[0], out);
-  } else {
-    out.prompt = read_ids(prompt);
+  if (!prompt[0].is_string() && !prompt[0].is_array()) {
+    out.prompts.emplace_back(read_ids(prompt));
+    return;
   }
+  if (prompt.size() > kMostAnswers)
+    fail_request("prompt: a list of " + std::to_string(prompt.size()) + " prompts, at most " +
+                 std::to_string(kMostAnswers));
+  for (const Json& one : prompt) {
+    if (one.is_string()) {
+      out.prompts.emplace_back(one.get<std::string>());
+    } else {
+      const Json& ids = as_array(one, "prompt");
+      if (ids.empty()) fail_body("prompt: a list of token ids is empty");
+      out.prompts.emplace_back(read_ids(ids));
+    }
+  }
+}
+
+void read_suffix(const Fields& request, CompletionsRequest& out) {
+  out.suffix = request.string("suffix").value_or("");
+  if (out.suffix.empty()) return;
+  for (const auto& prompt : out.prompts)
+    if (!std::holds_alternative<std::string>(prompt)) fail_request("suffix needs `prompt` as text");
+  if (out.echo) fail_request("suffix should not be used with echo");
 }
 
 void read_stop(const Fields& request, CompletionsRequest& out) {
@@ -46,20 +64,24 @@ void read_stop(const Fields& request, CompletionsRequest& out) {
   check_stop_list(out.stop);
 }
 
-void refuse_unsupported(const Fields& request) {
+void check_answers(const Fields& request, const CompletionsRequest& out) {
   if (const auto best = request.u32("best_of"); best && *best != request.u32("n").value_or(1))
     fail_request("Invalid best_of value (only best_of = n is supported)");
-  if (const auto suffix = request.string("suffix"); suffix && !suffix->empty()) fail_request("suffix is not supported");
+  if (const size_t answers = out.prompts.size() * out.generation.n; answers > kMostAnswers)
+    fail_request("prompt and n ask for " + std::to_string(answers) + " answers, at most " +
+                 std::to_string(kMostAnswers));
+  if (out.generation.prompt_logprobs && out.prompts.size() > 1)
+    fail_request("prompt_logprobs should not be used with a list of prompts");
 }
 
 CompletionsRequest parse(const Json& body, const ProtocolOptions& options) {
   const Fields request(body, "request");
   CompletionsRequest out;
   out.model = read_model(request, options);
-  read_prompt(request.at("prompt"), out);
+  read_prompts(request.at("prompt"), out);
   out.allow_special = request.boolean("allow_special").value_or(false);
-  refuse_unsupported(request);
   out.generation = read_generation_fields(request, ChoiceCount::kSeveral);
+  check_answers(request, out);
   out.temperature = request.number_in("temperature", 0, 2, "[0, 2]").value_or(1);
   out.top_p = request.number_in("top_p", std::numeric_limits<float>::min(), 1, "(0, 1.0]").value_or(1);
   out.max_tokens = request.u32("max_tokens").value_or(out.max_tokens);
@@ -71,7 +93,7 @@ CompletionsRequest parse(const Json& body, const ProtocolOptions& options) {
   }
   read_stop(request, out);
   out.echo = request.boolean("echo").value_or(false);
-  if (out.echo && out.logprobs && out.generation.n > 1) fail_request("echo with logprobs is supported for n = 1 only");
+  read_suffix(request, out);
   out.stream = request.boolean("stream").value_or(false);
   if (const std::optional<Fields> stream = request.object("stream_options", "stream_options")) {
     if (!out.stream) fail_request("stream_options should be set along with stream = true");
@@ -81,6 +103,7 @@ CompletionsRequest parse(const Json& body, const ProtocolOptions& options) {
                      {"model", "prompt", "allow_special", "best_of", "echo", "suffix", "temperature", "top_p",
                       "max_tokens", "seed", "logprobs", "stop", "stream", "stream_options"},
                      generation_field_names(ChoiceCount::kSeveral), out.ignored);
+  add_unknown_members(body, kCompletionsMembers, out.ignored);
   return out;
 }
 

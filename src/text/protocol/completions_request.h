@@ -1,4 +1,4 @@
-// Reads the body of a (legacy) Completions request: a text or token ids to be continued.  Called by batch jobs and the
+// Reads the body of a (legacy) Completions request: texts or token ids to be continued.  Called by batch jobs and the
 // server; a pure function of its arguments.
 #pragma once
 
@@ -15,10 +15,15 @@
 
 namespace deepinfer {
 
+// Of one request.
+inline constexpr size_t kMostAnswers = 1024;
+
 struct CompletionsRequest {
   std::string model;
-  std::variant<std::string, std::vector<int32_t>> prompt;  // ids are not checked against a vocabulary
-  bool echo = false;           // the answer's text begins with the prompt; with logprobs only for n = 1
+  // At least one, and prompts * n <= kMostAnswers.  Ids are not checked against a vocabulary.
+  std::vector<std::variant<std::string, std::vector<int32_t>>> prompts;
+  std::string suffix;          // what follows the answer: the prompts are texts then; empty: nothing is known of it
+  bool echo = false;           // the answer's text begins with the prompt; not with suffix
   bool allow_special = false;  // extension: spellings of control tokens in the text are these tokens
   float temperature = 1;       // [0, 2]
   float top_p = 1;             // (0, 1]
@@ -32,7 +37,7 @@ struct CompletionsRequest {
   std::vector<std::string> ignored;  // as InferenceRequest's
 };
 
-// One prompt a request: lists of prompts, another best_of than n and suffix are refused by name.
+// Another best_of than n is refused by name.
 RequestOr<CompletionsRequest> parse_completions(std::string_view body, const ProtocolOptions& options = {});
 
 }  // namespace deepinfer

@@ -78,7 +78,7 @@ GenerationFields read_generation_fields(const Fields& request, ChoiceCount choic
       out.prompt_logprobs = static_cast<int32_t>(*prompt);
     }
   }
-  out.priority = static_cast<int32_t>(request.integer_in("priority", -1000, 1000).value_or(0));
+  out.priority = static_cast<int32_t>(request.integer_in("priority", -kHighestPriority, kHighestPriority).value_or(0));
   out.timeout = read_timeout(request);
   out.cache_salt = request.string("cache_salt").value_or("");
   if (out.cache_salt.size() > kLongestSalt)

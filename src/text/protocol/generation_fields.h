@@ -14,6 +14,7 @@
 namespace deepinfer {
 
 inline constexpr uint32_t kMostChoices = 16;
+inline constexpr int32_t kHighestPriority = 1000;
 
 struct GenerationFields {
   uint32_t n = 1;              // answers to the one prompt, [1, kMostChoices]; Chat Completions and Completions only
@@ -27,7 +28,7 @@ struct GenerationFields {
   bool ignore_eos = false;                            // the end token does not end the answer, and has no text
   uint32_t min_tokens = 0;
   std::optional<int32_t> prompt_logprobs;  // [0, 20]; not with stream
-  int32_t priority = 0;                    // [-1000, 1000], the higher goes first
+  int32_t priority = 0;                    // [-kHighestPriority, kHighestPriority], the higher goes first
   std::chrono::milliseconds timeout{0};    // of the whole answer; 0: none
   std::string cache_salt;                  // prefixes are shared among requests with the same salt only
 };

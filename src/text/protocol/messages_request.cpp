@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/protocol/ignored_fields.h"
+#include "text/protocol/known_members.h"
 #include "text/protocol/message_content.h"
 #include "text/protocol/messages_blocks.h"
 #include "text/protocol/request_fields.h"
@@ -72,11 +73,13 @@ ChosenTools read_tool_choice(const Fields& request) {
   if (!choice) return {};
   choice->boolean("disable_parallel_tool_use");
   switch (Fields::one_of(choice->required_string("type"), {"auto", "any", "tool", "none"})) {
+    case 1:  // in the prompt as "auto"
+      return {.choice = ToolChoice::kAuto, .name = {}, .some_call = true};
     case 2:
-      return {ToolChoice::kRequired, choice->required_string("name")};
+      return {.choice = ToolChoice::kRequired, .name = choice->required_string("name")};
     case 3:
-      return {ToolChoice::kNone, {}};
-    default:  // "any" acts as "auto"
+      return {.choice = ToolChoice::kNone, .name = {}};
+    default:
       return {};
   }
 }
@@ -119,6 +122,7 @@ InferenceRequest parse(const Json& body, const ProtocolOptions& options) {
                      {"model", "messages", "max_tokens", "system", "thinking", "output_config", "tools", "tool_choice",
                       "stop_sequences", "temperature", "top_p", "stream"},
                      more, out.ignored);
+  add_unknown_members(body, kMessagesMembers, out.ignored);
   return out;
 }
 

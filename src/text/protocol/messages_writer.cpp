@@ -28,6 +28,10 @@ Json usage(const Answer& answer, int64_t output_tokens) {
   out["cache_read_input_tokens"] = answer.prompt.cached_tokens;
   out["output_tokens"] = output_tokens;
   out["service_tier"] = "standard";
+  if (answer.drafts) {
+    out["accepted_prediction_tokens"] = answer.drafts->accepted;
+    out["rejected_prediction_tokens"] = answer.drafts->drafted - answer.drafts->accepted;
+  }
   return out;
 }
 

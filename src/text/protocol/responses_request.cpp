@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/protocol/ignored_fields.h"
+#include "text/protocol/known_members.h"
 #include "text/protocol/message_content.h"
 #include "text/protocol/request_fields.h"
 #include "text/protocol/responses_items.h"
@@ -164,6 +165,7 @@ ResponsesRequest parse(const Json& body, const ProtocolOptions& options) {
                      {"model", "input", "instructions", "reasoning", "tools", "tool_choice", "text",
                       "max_output_tokens", "temperature", "top_p", "top_logprobs", "stream", "user"},
                      more, inference.ignored);
+  add_unknown_members(body, kResponsesMembers, inference.ignored);
   return out;
 }
 

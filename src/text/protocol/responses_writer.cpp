@@ -265,7 +265,12 @@ class ResponsesWriter final : public AnswerWriter {
     out["input_tokens"] = answer.prompt.prompt_tokens;
     out["input_tokens_details"]["cached_tokens"] = answer.prompt.cached_tokens;
     out["output_tokens"] = answer.output_tokens;
-    out["output_tokens_details"]["reasoning_tokens"] = answer.thinking ? answer.reasoning_tokens : 0;
+    Json& details = out["output_tokens_details"];
+    details["reasoning_tokens"] = answer.thinking ? answer.reasoning_tokens : 0;
+    if (answer.drafts) {
+      details["accepted_prediction_tokens"] = answer.drafts->accepted;
+      details["rejected_prediction_tokens"] = answer.drafts->drafted - answer.drafts->accepted;
+    }
     out["total_tokens"] = answer.prompt.prompt_tokens + answer.output_tokens;
     return out;
   }

@@ -149,8 +149,9 @@ void apply_tools(std::vector<DeclaredTool> tools, const ChosenTools& chosen, Pro
   drop_hidden_late_tools(tools, conversation);
   if (conversation.tools_shown()) {
     request.content_constraint = std::move(request.constraint);
+    const bool required = forced || (chosen.some_call && profile == Profile::kExtended);
     request.constraint =
-        OutputConstraint{forced ? OutputConstraint::Kind::kToolCallRequired : OutputConstraint::Kind::kToolCall,
+        OutputConstraint{required ? OutputConstraint::Kind::kToolCallRequired : OutputConstraint::Kind::kToolCall,
                          constraint_schema(tools)};
   }
 }

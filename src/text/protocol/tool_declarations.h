@@ -38,6 +38,7 @@ ToolDefinition to_definition(const DeclaredTool& tool);
 struct ChosenTools {
   ToolChoice choice = ToolChoice::kAuto;
   std::optional<std::string> name;
+  bool some_call = false;  // Profile::kExtended: at least one call is to be made, of which the prompt says nothing
 };
 
 // Applies the choice: fills tools and tool_choice of the conversation, drops the tools that are not chosen, refuses

@@ -1,14 +1,15 @@
 // The routes on a scripted engine, for tests: a request goes in, what its client sees comes out.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "serving/api/api.h"
 #include "serving/api/recorded_exchange.h"
 #include "serving/api/scripted_engine.h"
-#include "serving/api/api.h"
 
 namespace deepinfer::serving {
 
@@ -21,7 +22,8 @@ inline const Tokenizer& test_tokenizer() {
 class ApiTestServer {
  public:
   explicit ApiTestServer(ScriptedEngine::Script script, Profile profile = Profile::kExtended,
-                         std::unique_ptr<ApiKeys> keys = nullptr, size_t most_running = 4096)
+                         std::unique_ptr<ApiKeys> keys = nullptr, size_t most_running = 4096,
+                         const std::function<void(ApiOptions&, Engine&)>& adjust = {})
       : engine_(std::make_unique<ScriptedEngine>(test_tokenizer(), std::move(script))) {
     ApiOptions options;
     options.requests.tokenizer = &test_tokenizer();
@@ -33,6 +35,7 @@ class ApiTestServer {
     options.version = "1.2.3";
     options.most_running = most_running;
     options.keys = std::move(keys);
+    if (adjust) adjust(options, *engine_);
     api_ = std::make_unique<Api>(*engine_, std::move(options));
   }
   // Every answer is this text.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "serving/api/api_test_server.h"
 
@@ -132,26 +133,47 @@ TEST(OtherProtocols, StreamsEndAsTheyShould) {
   EXPECT_EQ(events_of(text->body()).back().second, "[DONE]");
 }
 
-TEST(Completions, EchoWithLogprobs) {
-  ApiTestServer server([](const EngineRequest& request) {
+// message_start waits for the first token, which comes with the number of cached tokens; its head does not wait.
+TEST(Messages, StartTellsWhatWasCached) {
+  ApiTestServer server([](const EngineRequest&) {
     ScriptedAnswer answer = scripted_text(test_tokenizer(), std::string("x") + kEnd);
-    EXPECT_EQ(request.prompt_logprobs, 0);
-    for (size_t i = 1; i < request.prompt.size(); ++i) {
-      GeneratedToken token;
-      token.token = request.prompt[i];
-      token.logprob = -static_cast<float>(i);
-      answer.prompt_logprobs.push_back(token);
-    }
+    answer.cached_tokens = 2;
     return answer;
   });
-  const auto of_text =
-      server.send("/v1/completions", R"({"model":"tiny","prompt":"Once upon","echo":true,"logprobs":0})");
-  ASSERT_EQ(of_text->status(), 200) << of_text->body();
-  const Json logprobs = of_text->json()["choices"][0]["logprobs"];
-  EXPECT_EQ(logprobs["token_logprobs"][0], -1.0) << "the text begins behind the token that was put before it";
-  EXPECT_EQ(of_text->json()["choices"][0]["text"], "Once uponx");
-  const auto of_ids = server.send("/v1/completions", R"({"model":"tiny","prompt":[50,51],"echo":true,"logprobs":0})");
-  EXPECT_TRUE(of_ids->json()["choices"][0]["logprobs"]["token_logprobs"][0].is_null());
+  const auto stream =
+      server.send("/v1/messages", R"({"model":"tiny","stream":true,"messages":[{"role":"user","content":"Hi"}]})");
+  const auto events = events_of(stream->body());
+  ASSERT_EQ(events.front().first, "message_start") << stream->body();
+  const Json usage = Json::parse(events.front().second)["message"]["usage"];
+  EXPECT_EQ(usage["cache_read_input_tokens"], 2);
+  EXPECT_EQ(usage["input_tokens"], server.engine().seen()[0].prompt.size() - 2);
+}
+
+TEST(Usage, TellsOfDraftsWhereTheServerDoes) {
+  for (const bool shown : {false, true}) {
+    ApiTestServer server(
+        [](const EngineRequest&) {
+          ScriptedAnswer answer = scripted_text(test_tokenizer(), std::string("x") + kEnd);
+          answer.drafted = 5;
+          answer.accepted = 3;
+          return answer;
+        },
+        Profile::kExtended, nullptr, 4096, [&](ApiOptions& options, Engine&) { options.requests.draft_usage = shown; });
+    const std::string message = R"("messages":[{"role":"user","content":"Hi"}]})";
+    Json details[] = {
+        server.send(kChat, chat_body(R"(,"n":2)"))->json()["usage"]["completion_tokens_details"],
+        server.send("/v1/completions", R"({"model":"tiny","prompt":["x","y"]})")
+            ->json()["usage"]["completion_tokens_details"],
+        server.send("/v1/responses", R"({"model":"tiny","input":"Hi"})")->json()["usage"]["output_tokens_details"],
+        server.send("/v1/messages", R"({"model":"tiny",)" + message)->json()["usage"]};
+    for (size_t i = 0; i < 4; ++i) {
+      const int answers = i < 2 ? 2 : 1;
+      EXPECT_EQ(details[i].contains("accepted_prediction_tokens"), shown) << i << details[i];
+      if (!shown) continue;
+      EXPECT_EQ(details[i]["accepted_prediction_tokens"], 3 * answers);
+      EXPECT_EQ(details[i]["rejected_prediction_tokens"], 2 * answers);
+    }
+  }
 }
 
 TEST(Ends, OfEveryKind) {

@@ -142,6 +142,7 @@ TEST(Keys, Files) {
                                    {"a name=x/y\n", "line 1: name: expected"},
                                    {"a name=b\nc name=b\n", "line 2: another key has the name b"},
                                    {"a concurrency=-1\n", "allowed: 1 to"},
+                                   {"a highest-priority=1001\n", "allowed: -1000 to 1000"},
                                    {"a tokens-per-minute=1e9\n", "tokens-per-minute is `1e9`"},
                                    {"\xFF\n", "line 1: the key has bytes"}}) {
     const auto keys = ApiKeys::parse(text, "keys");
@@ -210,6 +211,30 @@ TEST(Keys, Limits) {
   EXPECT_TRUE(concurrency.begin(at(0)));
   concurrency.end();
   EXPECT_FALSE(concurrency.begin(at(0)));
+}
+
+// Above what its key may have a request is refused, not lowered.
+TEST(Keys, Priorities) {
+  ApiTestServer server(ok_script(), Profile::kExtended,
+                       ApiKeys::parse("plain\nvip highest-priority=500\nlow highest-priority=-10\n", "keys").value());
+  const auto status = [&](const char* key, int priority) {
+    const std::string body = chat_body(",\"priority\":" + std::to_string(priority));
+    const auto answer = server.send(with_key(post(kChat, body), "x-api-key", key));
+    if (answer->status() == 400) {
+      EXPECT_NE(answer->body().find("Invalid priority value"), std::string::npos);
+    }
+    return answer->status();
+  };
+  EXPECT_EQ(status("plain", 0), 200);
+  EXPECT_EQ(status("plain", -1000), 200);
+  EXPECT_EQ(status("plain", 1), 400);
+  EXPECT_EQ(status("vip", 500), 200);
+  EXPECT_EQ(server.engine().seen().back().priority, 500);
+  EXPECT_EQ(status("vip", 501), 400);
+  EXPECT_EQ(status("low", -10), 200);
+  EXPECT_EQ(status("low", 0), 400);
+  ApiTestServer open(ok_script());
+  EXPECT_EQ(open.send(kChat, chat_body(R"(,"priority":1000)"))->status(), 200);
 }
 
 TEST(Keys, PlacesAreGivenBack) {

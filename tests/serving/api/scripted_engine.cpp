@@ -140,6 +140,7 @@ bool ScriptedEngine::advance(Running& running) {
   if (!cancelled && failure.ok() && running.step < answer.steps.size()) {
     if (running.step == 0) update.prompt_logprobs = answer.prompt_logprobs;
     update.tokens = answer.steps[running.step++];
+    update.cached_tokens = answer.cached_tokens;
     running.on_update(update);
     return true;
   }
@@ -147,6 +148,9 @@ bool ScriptedEngine::advance(Running& running) {
   summary.reason = cancelled ? EndReason::kCancelled : failure.ok() ? answer.end : EndReason::kError;
   summary.failure = failure.ok() ? answer.failure : failure;
   summary.prompt_tokens = running.prompt_tokens;
+  summary.cached_tokens = answer.cached_tokens;
+  summary.drafted = answer.drafted;
+  summary.accepted = answer.accepted;
   update.end = &summary;
   running.on_update(update);
   return false;

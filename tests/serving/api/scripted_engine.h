@@ -22,6 +22,8 @@ struct ScriptedAnswer {
   EndReason end = EndReason::kStop;                // comes with an update of its own
   Status failure;                                  // with kError
   std::vector<GeneratedToken> prompt_logprobs;
+  int64_t cached_tokens = 0;  // of the prompt
+  int64_t drafted = 0, accepted = 0;
   bool holds = false;  // goes on behind its last step only when it is cancelled
 };
 

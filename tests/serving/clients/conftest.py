@@ -16,6 +16,8 @@ EXTRA_KEYS = {
     "reasoning_content",
     "prompt_cache_hit_tokens",
     "prompt_cache_miss_tokens",
+    "accepted_prediction_tokens",  # in the usage of Messages and Responses
+    "rejected_prediction_tokens",
     "index",  # of a call in a whole message, as the official API has it
     "service_tier",  # of the usage of a stream of Messages, as the official API has it
     # What a response says of itself.

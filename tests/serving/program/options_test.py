@@ -92,7 +92,9 @@ class OptionsTest(unittest.TestCase):
     def test_the_example_is_read(self):
         with open(os.path.join(DEPLOY, "systemd", "deepinfer.toml")) as file:
             text = file.read()
-        text = text.replace("/run/deepinfer/", self.folder + "/").replace("port = 8000", "port = 0")
+        text = text.replace("port = 8000", "port = 0")
+        for folder in ("/run/deepinfer/", "/var/lib/deepinfer/"):
+            text = text.replace(folder, self.folder + "/")
         program = Program("--config", self.path("example.toml", text))
         self.addCleanup(program.close)
         self.assertEqual(program.end(), 0)

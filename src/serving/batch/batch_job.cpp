@@ -1,4 +1,4 @@
-#include "batch/batch_job.h"
+#include "serving/batch/batch_job.h"
 
 #include <fmt/format.h>
 
@@ -10,42 +10,21 @@
 #include <mutex>
 #include <utility>
 
-#include "batch/batch_line.h"
+#include "serving/batch/batch_line.h"
+#include "serving/batch/result_line.h"
 #include "serving/requests/request_run.h"
-#include "text/json_text.h"
 
-namespace deepinfer::cli {
+namespace deepinfer::serving {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string result_line(const std::string& key, const std::optional<std::string>& custom_id) {
-  std::string line = result_head(key) + "\"custom_id\":";
-  if (custom_id) {
-    append_json_string(line, *custom_id);
-  } else {
-    line += "null";
-  }
-  return line;
-}
-
-std::string answered_line(const std::string& key, const std::string& custom_id, int status, std::string_view body) {
-  return result_line(key, custom_id) +
-         fmt::format(",\"response\":{{\"status_code\":{},\"request_id\":\"{}\",\"body\":", status, key)
-             .append(body)
-             .append("},\"error\":null}\n");
-}
-
-std::string error_line(const std::string& key, const BatchLineError& error) {
-  std::string line = result_line(key, error.custom_id) + ",\"response\":null,\"error\":{\"code\":";
-  append_json_string(line, error.code);
-  append_json_string(line += ",\"message\":", error.message);
-  return line + "}}\n";
-}
-
 // Requests that ended, told by the engine's output thread to the job's.
 class Ended {
  public:
+  // charge: is told tokens of answers; may be empty.
+  explicit Ended(std::function<void(int64_t)> charge) : charge_(std::move(charge)) {}
+
   void add(int64_t number) {
     {
       const std::lock_guard lock(mutex_);
@@ -59,7 +38,10 @@ class Ended {
     some_.wait_for(lock, wait, [this] { return !numbers_.empty(); });
     return std::exchange(numbers_, {});
   }
-  void count_tokens(int64_t tokens) { tokens_.fetch_add(tokens, std::memory_order_relaxed); }
+  void count_tokens(int64_t tokens) {
+    tokens_.fetch_add(tokens, std::memory_order_relaxed);
+    if (charge_) charge_(tokens);
+  }
   int64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
 
  private:
@@ -67,38 +49,42 @@ class Ended {
   std::condition_variable some_;
   std::vector<int64_t> numbers_;
   std::atomic<int64_t> tokens_{0};
+  const std::function<void(int64_t)> charge_;
 };
 
-// A line's request in the engine.
-class LineRun final : public serving::RequestRun {
+// A line's request in the engine.  It may outlive its job, which then has cancelled it.
+class LineRun final : public RequestRun {
  public:
-  LineRun(Engine& engine, int64_t number, Ended& ended) : RequestRun(engine), number_(number), ended_(ended) {}
+  LineRun(Engine& engine, int64_t number, std::shared_ptr<Ended> ended)
+      : RequestRun(engine), number_(number), ended_(std::move(ended)) {}
 
   // After it was told as ended.
-  const serving::RunSummary& summary() const { return summary_; }
+  const RunSummary& summary() const { return summary_; }
   const std::string& body() const { return body_; }
 
  private:
   void accepted(bool) override {}
   void event(std::string_view, std::string_view) override {}
-  void updated(int64_t tokens) override { ended_.count_tokens(tokens); }
-  void ended(const serving::RunSummary& summary) override {
+  void updated(int64_t tokens) override { ended_->count_tokens(tokens); }
+  void ended(const RunSummary& summary) override {
     summary_ = summary;
     if (summary.whole()) body_ = answer().object();
-    ended_.add(number_);
+    ended_->add(number_);
   }
 
   int64_t number_;
-  Ended& ended_;
-  serving::RunSummary summary_;
+  std::shared_ptr<Ended> ended_;
+  RunSummary summary_;
   std::string body_;
 };
 
 // A line from its submission until its result is in the file.
 struct Entry {
   std::string key, custom_id;
-  std::shared_ptr<LineRun> running;  // null: finished
-  std::string result;
+  std::shared_ptr<LineRun> running;
+  int64_t answers = 0;  // in the engine
+  std::string result;   // empty: not finished
+  bool error = false;   // what the result is
 };
 
 uint64_t number_of(std::string_view digits) {
@@ -111,42 +97,65 @@ class Job {
  public:
   Job(BatchInput& input, BatchResults& results, Engine& engine, const BatchContext& context, const BatchLimits& limits,
       BatchCounts& counts)
-      : input_(input), results_(results), engine_(engine), context_(context), limits_(limits), counts_(counts) {}
+      : input_(input),
+        results_(results),
+        engine_(engine),
+        context_(context),
+        limits_(limits),
+        counts_(counts),
+        ended_(std::make_shared<Ended>(context.charge)) {}
 
-  // Its callbacks refer to it: none is left when it goes.
   ~Job() {
     for (const Entry& entry : entries_)
       if (entry.running != nullptr) entry.running->cancel();
-    engine_.drain();
   }
 
   Status run(const std::atomic<bool>& interrupted, const std::function<void(const BatchCounts&)>& show) {
     while (!interrupted) {
-      DI_RETURN_IF_ERROR(fill());
-      collect(std::chrono::milliseconds(submitted_ > 0 ? 100 : 0));
+      DI_ASSIGN_OR_RETURN(const bool waits, fill());
+      collect(std::chrono::milliseconds(waits ? 100 : 0));
+      DI_RETURN_IF_ERROR(engine_failure());
       DI_RETURN_IF_ERROR(write_finished());
-      counts_.answer_tokens = ended_.tokens();
+      counts_.answer_tokens = ended_->tokens();
       show(counts_);
       if (at_end_ && entries_.empty()) return results_.sync();
     }
     collect(std::chrono::milliseconds(0));
+    DI_RETURN_IF_ERROR(engine_failure());
     DI_RETURN_IF_ERROR(write_finished());
     DI_RETURN_IF_ERROR(results_.sync());
     return {StatusCode::kCancelled, "interrupted"};
   }
 
  private:
-  Status fill() {
-    while (!at_end_ && submitted_ < limits_.submitted && static_cast<int64_t>(entries_.size()) < limits_.lines &&
-           waiting_bytes_ < limits_.waiting_bytes) {
-      DI_ASSIGN_OR_RETURN(std::optional<InputLine> line, input_.next());
-      if (!line) {
-        at_end_ = true;
-        break;
+  // What ended with the engine is no answer: another run of the job computes it.
+  Status engine_failure() const {
+    const EngineStats stats = engine_.stats();
+    if (stats.state != EngineState::kFailed) return {};
+    return {StatusCode::kInternal, "the engine has failed: " + stats.failure.message()};
+  }
+
+  // Starts what may start.  Whether there is something to wait for then: ends, or leave to start more.
+  Result<bool> fill() {
+    while (static_cast<int64_t>(entries_.size()) < limits_.lines && waiting_bytes_ < limits_.waiting_bytes) {
+      const int64_t room = limits_.submitted() - submitted_;
+      if (room <= 0) return true;
+      if (held_) {
+        // A request of more answers than may ever run runs alone.
+        if (held_->answers() > room && submitted_ > 0) return true;
+        submit(entries_.back(), std::move(*held_));
+        held_.reset();
+        continue;
       }
-      start(std::move(*line));
+      if (at_end_) break;
+      DI_ASSIGN_OR_RETURN(std::optional<InputLine> line, input_.next());
+      if (line) {
+        start(std::move(*line));
+      } else {
+        at_end_ = true;
+      }
     }
-    return {};
+    return submitted_ > 0;
   }
 
   void start(InputLine line) {
@@ -163,46 +172,52 @@ class Job {
     }
     const BatchLine& request = std::get<BatchLine>(parsed);
     entry.custom_id = request.custom_id;
-    RequestOr<serving::PreparedRequest> prepared =
+    RequestOr<PreparedRequest> prepared =
         prepare_request(request.protocol, request.body, identity_of(entry.key), context_.requests);
     if (const auto* error = std::get_if<RequestError>(&prepared)) return refuse(entry, *error);
-    submit(entry, std::get<serving::PreparedRequest>(std::move(prepared)));
+    held_ = std::get<PreparedRequest>(std::move(prepared));
   }
 
-  serving::RequestIdentity identity_of(const std::string& key) const {
-    serving::RequestIdentity identity;
+  RequestIdentity identity_of(const std::string& key) const {
+    RequestIdentity identity;
     identity.id = key;
     identity.seed = number_of(std::string_view(key).substr(0, 16)) ^ (context_.seed * 0x9E3779B97F4A7C15u);
     identity.random = number_of(std::string_view(key).substr(16));
     identity.created = context_.created;
     identity.completed = context_.created;
+    identity.tenant = context_.tenant;
+    identity.base_priority = context_.priority;
+    identity.highest_priority = context_.highest_priority;
     return identity;
   }
 
-  void submit(Entry& entry, serving::PreparedRequest prepared) {
+  void submit(Entry& entry, PreparedRequest prepared) {
     const auto number = first_ + static_cast<int64_t>(entries_.size()) - 1;
+    const int64_t answers = prepared.answers(), tokens = prepared.prompt_tokens();
     entry.running = std::make_shared<LineRun>(engine_, number, ended_);
     if (const Status status = entry.running->submit(std::move(prepared)); !status.ok()) {
       entry.running = nullptr;
-      return refuse(entry, serving::request_error(status));
+      return refuse(entry, request_error(status));
     }
-    ++submitted_;
+    if (context_.charge) context_.charge(tokens);
+    entry.answers = answers;
+    submitted_ += answers;
   }
 
   // Turns requests that ended into results; waits for one at most so long.
   void collect(std::chrono::milliseconds wait) {
-    for (const int64_t number : ended_.take(wait)) {
+    for (const int64_t number : ended_->take(wait)) {
       Entry& entry = entries_[static_cast<size_t>(number - first_)];
       const std::shared_ptr<LineRun> running = std::exchange(entry.running, nullptr);
-      --submitted_;
-      const serving::RunSummary& summary = running->summary();
+      submitted_ -= entry.answers;
+      const RunSummary& summary = running->summary();
       counts_.prompt_tokens += summary.prompt_tokens;
       if (summary.whole()) {
         finish(entry, answered_line(entry.key, entry.custom_id, 200, running->body()), false);
       } else {
         refuse(entry, summary.reason == EndReason::kDeadline
                           ? RequestError{RequestError::Kind::kRequest, "the request's timeout has passed", 408}
-                          : serving::request_error(summary.failure));
+                          : request_error(summary.failure));
       }
     }
   }
@@ -214,14 +229,15 @@ class Job {
   void finish(Entry& entry, std::string result, bool error) {
     entry.result = std::move(result);
     waiting_bytes_ += static_cast<int64_t>(entry.result.size());
-    if (error) ++counts_.errors;
+    entry.error = error;
   }
 
   Status write_finished() {
     std::string lines;
-    int64_t written = 0;
-    while (!entries_.empty() && entries_.front().running == nullptr) {
+    int64_t written = 0, errors = 0;
+    while (!entries_.empty() && !entries_.front().result.empty()) {
       lines += entries_.front().result;
+      errors += entries_.front().error ? 1 : 0;
       entries_.pop_front();
       ++first_;
       ++written;
@@ -229,6 +245,7 @@ class Job {
     waiting_bytes_ -= static_cast<int64_t>(lines.size());
     if (!lines.empty()) DI_RETURN_IF_ERROR(results_.append(lines));
     counts_.answered += written;
+    counts_.errors += errors;
     if (Clock::now() - synced_ < limits_.sync_interval) return {};
     synced_ = Clock::now();
     return results_.sync();
@@ -243,12 +260,13 @@ class Job {
 
   std::deque<Entry> entries_;  // lines first_, first_ + 1, ... of this run
   int64_t first_ = 0;
-  int64_t submitted_ = 0;
+  std::optional<PreparedRequest> held_;  // of the last entry, until there is room for it
+  int64_t submitted_ = 0;                // answers in the engine
   int64_t waiting_bytes_ = 0;
   bool at_end_ = false;
   Clock::time_point synced_ = Clock::now();
 
-  Ended ended_;
+  std::shared_ptr<Ended> ended_;
 };
 
 }  // namespace
@@ -284,4 +302,4 @@ Status run_batch(BatchInput& input, BatchResults& results, Engine& engine, const
   return job.run(interrupted, show);
 }
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace deepinfer::cli {
+namespace deepinfer::serving {
 
 // Longest line that is read as a request, in bytes.
 inline constexpr size_t kMostLineBytes = size_t{64} << 20;
@@ -53,4 +53,4 @@ class BatchInput {
   int64_t lines_ = 0, positions_ = 0;
 };
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving

@@ -1,4 +1,4 @@
-#include "batch/batch_input.h"
+#include "serving/batch/batch_input.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-namespace deepinfer::cli {
+namespace deepinfer::serving {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
@@ -145,4 +145,4 @@ bool BatchInput::is_same_file(int descriptor) const {
          one.st_ino == other.st_ino;
 }
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving

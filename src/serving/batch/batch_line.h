@@ -8,11 +8,12 @@
 
 #include "serving/requests/prepared_request.h"
 
-namespace deepinfer::cli {
+namespace deepinfer::serving {
 
 struct BatchLine {
   std::string custom_id;
-  serving::Protocol protocol = serving::Protocol::kChatCompletions;
+  std::string url;
+  Protocol protocol = Protocol::kChatCompletions;
   std::string body;  // JSON text
 };
 
@@ -25,4 +26,4 @@ struct BatchLineError {
 
 std::variant<BatchLine, BatchLineError> parse_batch_line(std::string_view line);
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving

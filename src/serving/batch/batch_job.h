@@ -8,22 +8,29 @@
 #include <functional>
 
 #include "base/status.h"
-#include "batch/batch_input.h"
-#include "batch/batch_progress.h"
-#include "batch/batch_results.h"
+#include "serving/batch/batch_counts.h"
+#include "serving/batch/batch_input.h"
+#include "serving/batch/batch_results.h"
 #include "serving/requests/prepared_request.h"
 
-namespace deepinfer::cli {
+namespace deepinfer::serving {
 
 // What all requests of a job share.
 struct BatchContext {
-  serving::RequestContext requests;
-  uint64_t seed = 0;    // mixed with a line's key where its request has no seed
-  int64_t created = 0;  // seconds since 1970, written into the answers
+  RequestContext requests;
+  uint64_t seed = 0;     // mixed with a line's key where its request has no seed
+  int64_t created = 0;   // seconds since 1970, written into the answers
+  uint64_t tenant = 0;   // as RequestIdentity's, like the next two
+  int32_t priority = 0;  // added to that of each request
+  int32_t highest_priority = kHighestPriority;
+  // Is told the tokens of prompts that are accepted and of answers as they come, on the engine's threads too; may be
+  // empty.  Outlives the engine.
+  std::function<void(int64_t)> charge;
 };
 
 struct BatchLimits {
-  int64_t submitted = 128;                     // requests in the engine
+  // Answers in the engine; asked before each line.  While it is 0 nothing new is started.
+  std::function<int64_t()> submitted = [] { return int64_t{128}; };
   int64_t lines = 2048;                        // of them and finished answers that wait
   int64_t waiting_bytes = int64_t{256} << 20;  // of finished answers that wait
   std::chrono::milliseconds sync_interval{5000};
@@ -33,10 +40,11 @@ struct BatchLimits {
 // does not belong to line N of the input.
 Result<int64_t> resume(BatchInput& input, BatchResults& results);
 
-// Runs the lines that are left.  Once `interrupted` is set what runs is given up and kCancelled comes back; finished
-// answers with nothing missing before them are in the file.  show is called about ten times a second.
+// Runs the lines that are left.  kInternal: the engine has failed; another run of the job goes on.  Once `interrupted`
+// is set what runs is given up and kCancelled comes back; finished answers with nothing missing before them are in the
+// file.  show is called about ten times a second.
 Status run_batch(BatchInput& input, BatchResults& results, Engine& engine, const BatchContext& context,
                  const BatchLimits& limits, const std::atomic<bool>& interrupted, BatchCounts& counts,
                  const std::function<void(const BatchCounts&)>& show);
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving

@@ -1,4 +1,4 @@
-#include "serving/api/id_source.h"
+#include "serving/requests/id_source.h"
 
 #include <fmt/format.h>
 

@@ -11,10 +11,7 @@
 
 #include "base/status.h"
 
-namespace deepinfer::cli {
-
-// What a result line begins with: {"id":"batch_req_KEY",
-std::string result_head(std::string_view key);
+namespace deepinfer::serving {
 
 class BatchResults {
  public:
@@ -52,4 +49,4 @@ class BatchResults {
   bool dirty_ = false;
 };
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving

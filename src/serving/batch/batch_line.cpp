@@ -1,17 +1,17 @@
-#include "batch/batch_line.h"
+#include "serving/batch/batch_line.h"
 
 #include <utility>
 
 #include "text/json_text.h"
 
-namespace deepinfer::cli {
+namespace deepinfer::serving {
 namespace {
 
-constexpr std::pair<std::string_view, serving::Protocol> kUrls[] = {
-    {"/v1/chat/completions", serving::Protocol::kChatCompletions},
-    {"/v1/completions", serving::Protocol::kCompletions},
-    {"/v1/responses", serving::Protocol::kResponses},
-    {"/v1/messages", serving::Protocol::kMessages},
+constexpr std::pair<std::string_view, Protocol> kUrls[] = {
+    {"/v1/chat/completions", Protocol::kChatCompletions},
+    {"/v1/completions", Protocol::kCompletions},
+    {"/v1/responses", Protocol::kResponses},
+    {"/v1/messages", Protocol::kMessages},
 };
 
 const std::string* text_field(const Json& object, const char* name) {
@@ -38,10 +38,10 @@ std::variant<BatchLine, BatchLineError> parse_batch_line(std::string_view line) 
   if (body == json->end() || !body->is_object()) return refuse("invalid_line", "body: expected an object");
   std::string known;
   for (const auto& [name, value] : kUrls) {
-    if (*url == name) return BatchLine{*custom_id, value, dump_compact(*body)};
+    if (*url == name) return BatchLine{*custom_id, *url, value, dump_compact(*body)};
     known.append(known.empty() ? "" : ", ").append(name);
   }
   return refuse("unknown_url", "url: `" + *url + "` is not known, known are " + known);
 }
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving

@@ -1,4 +1,4 @@
-#include "batch/batch_results.h"
+#include "serving/batch/batch_results.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,26 +11,15 @@
 #include <system_error>
 #include <utility>
 
-namespace deepinfer::cli {
+#include "serving/batch/durable_file.h"
+#include "serving/batch/result_line.h"
+
+namespace deepinfer::serving {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr size_t kKeyDigits = 32;
-
-// A new name is on the disk when its folder is.
-void sync_folder(const std::filesystem::path& path) {
-  const std::filesystem::path parent = path.parent_path();
-  const int folder = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;
-  ::fsync(folder);
-  ::close(folder);
-}
 
 }  // namespace
-
-std::string result_head(std::string_view key) {
-  return fmt::format("{{\"id\":\"batch_req_{}\",", key);
-}
 
 Result<std::unique_ptr<BatchResults>> BatchResults::open(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -42,7 +31,9 @@ Result<std::unique_ptr<BatchResults>> BatchResults::open(const std::filesystem::
     return invalid_argument(fmt::format("{}: is no regular file; a job that can be resumed needs one", path.string()));
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
     return io_error(fmt::format("{}: another job is writing these results", path.string()));
-  sync_folder(path);
+  // A file system that cannot say so keeps the name all the same.
+  const std::filesystem::path parent = path.parent_path();
+  (void)sync_folder(parent.empty() ? "." : parent);
   return results;
 }
 
@@ -128,4 +119,4 @@ Status BatchResults::sync() {
   return {};
 }
 
-}  // namespace deepinfer::cli
+}  // namespace deepinfer::serving
