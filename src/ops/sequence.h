@@ -16,6 +16,7 @@ struct BlockList {
   std::byte* const* blocks = nullptr;
   int64_t rows_per_block = 0;
   int64_t record_bytes = 0;
+  int64_t count = 0;  // blocks; looked at where memory() is not the host's, as the list goes there
 
   std::byte* record(int64_t j) const { return blocks[j / rows_per_block] + (j % rows_per_block) * record_bytes; }
 };

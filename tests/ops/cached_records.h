@@ -20,7 +20,7 @@ class BlockRecords {
     for (auto& block : storage_) blocks_.push_back(block.data());
   }
 
-  BlockList list() const { return {blocks_.data(), rows_per_block_, record_bytes_}; }
+  BlockList list() const { return {blocks_.data(), rows_per_block_, record_bytes_, static_cast<int64_t>(blocks_.size())}; }
   uint8_t* record(int64_t j) { return reinterpret_cast<uint8_t*>(list().record(j)); }
 
  private:

@@ -1,0 +1,81 @@
+// AnyOps: every operation by the any_ kernels.  Files: any_ops.cpp (memory, rows, products, experts), any_ops_lists.cpp
+// (operations over sequences), any_ops_sample.cpp.
+//
+// The first error of the device stays: later operations do nothing, health() tells it.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "backends/cuda/cuda_ops.h"
+#include "backends/cuda/launch/device_buffer.h"
+#include "backends/cuda/launch/device_memory.h"
+#include "backends/cuda/launch/sequence_list.h"
+#include "backends/cuda/launch/stream.h"
+#include "backends/cuda/launch/upload_ring.h"
+#include "ops/ops.h"
+
+namespace deepinfer::cuda {
+
+class AnyOps final : public CudaOps {
+ public:
+  AnyOps() = default;
+  ~AnyOps() override;
+  Status open();  // before everything else: the stream
+
+  std::string_view name() const override { return "cuda/any"; }
+  Status prepare(const OpsLimits& limits) override;
+  Memory& memory() override { return memory_; }
+  Status health() override;
+
+  void embed_tokens(const EmbedTokens& op) override;
+  void gather_rows(const GatherRows& op) override;
+  void rms_norm(const RmsNorm& op) override;
+  void rope(const Rope& op) override;
+  void quantize_activation(const QuantizeActivation& op) override;
+  void matmul(const Matmul& op) override;
+  void grouped_matmul(const GroupedMatmul& op) override;
+  void hyper_connection_mix(const HyperConnectionMix& op) override;
+  void hyper_connection_collapse(const HyperConnectionCollapse& op) override;
+  void hyper_connection_expand(const HyperConnectionExpand& op) override;
+  void hyper_connection_mean(const HyperConnectionMean& op) override;
+  void engram_gather(const EngramGather& op) override;
+  void engram_mix(const EngramMix& op) override;
+  void make_window_records(const MakeWindowRecords& op) override;
+  void commit_window(const CommitWindow& op) override;
+  void compress_pairs(const CompressPairs& op) override;
+  void store_compressed(const StoreCompressed& op) override;
+  void store_index_keys(const StoreIndexKeys& op) override;
+  void make_index_queries(const MakeIndexQueries& op) override;
+  void index_topk(const IndexTopk& op) override;
+  void sparse_attention(const SparseAttention& op) override;
+  void route(const Route& op) override;
+  void mixture_of_experts(const MixtureOfExperts& op) override;
+  void add_rows(const AddRows& op) override;
+  void sample(const Sample& op) override;
+
+ private:
+  bool well() const { return status_.ok(); }
+  void note(Status status) {
+    if (status_.ok() && !status.ok()) status_ = std::move(status);
+  }
+  template <typename Sequence, typename BlocksOf, typename Launch>
+  void for_lists(const Sequence* sequences, int count, BlocksOf blocks_of, Launch launch);
+  Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows);
+  Status select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible);
+  Status gather_engram(const EngramGather& op, int64_t first, int64_t count);
+  Status run_experts(const MixtureOfExperts& op);
+  Status sample_rows(const Sample& op, int64_t first, int64_t count, int64_t bytes);
+
+  Status status_;
+  Stream stream_ = nullptr;
+  DeviceMemory memory_;
+  UploadRing ring_;
+  DeviceBuffer mix_, scores_, choices_, hidden_, outputs_;  // of rows: mHC, router, experts
+  DeviceBuffer attention_;                                  // of a part of a step's rows, kScratch bytes or one row
+  DeviceBuffer selection_;                                  // likewise
+  DeviceBuffer raw_logits_, sampled_;                       // of kSampleRows rows
+  std::vector<TokenLogprob> top_;                           // as many as sampled_ holds
+};
+
+}  // namespace deepinfer::cuda

@@ -1,0 +1,39 @@
+// One block a row: the angles first, once for all heads.
+#include "backends/cuda/device/rotation.cuh"
+#include "backends/cuda/device/views.cuh"
+#include "backends/cuda/kernels/rows/rows.h"
+#include "backends/cuda/launch/launch.cuh"
+#include "base/check.h"
+
+namespace deepinfer::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kMostPairs = 256;
+
+__global__ void __launch_bounds__(kThreads) rope(const Rope op) {
+  __shared__ Rotation rotations[kMostPairs];
+  const int64_t m = blockIdx.x;
+  const int pairs = op.table.pairs;
+  for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kThreads) {
+    rotations[i] = rotation_at(op.position[m], op.table.frequencies[i]);
+    if (op.inverse) rotations[i].sin = -rotations[i].sin;
+  }
+  __syncthreads();
+  bf16* x = row_of(op.x, m);
+  for (int at = static_cast<int>(threadIdx.x); at < op.heads * pairs; at += kThreads) {
+    const int head = at / pairs, i = at % pairs;
+    rotate_pair(x + int64_t{head + 1} * op.head_dim - 2 * (pairs - i), rotations[i]);
+  }
+}
+
+}  // namespace
+
+Status any_rope(const Rope& op, Stream stream) {
+  DI_CHECK(op.table.pairs <= kMostPairs && 2 * op.table.pairs <= op.head_dim &&
+               op.x.columns == int64_t{op.heads} * op.head_dim,
+           "x is [rows, heads * head_dim] and the rotated channels are part of a head");
+  return launch(rope, "any_rope", dim3(blocks(op.x.rows)), kThreads, 0, stream, op);
+}
+
+}  // namespace deepinfer::cuda

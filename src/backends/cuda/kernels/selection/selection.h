@@ -1,0 +1,40 @@
+// The lightning indexer's selection, ops/index_topk.h, over `count` rows of the list from `first` on.  Operands in device
+// memory; op.sequences is not looked at, the list beside it is.
+//
+// The keys of a row are cut into splits; a block streams over one of them and keeps the best; a second kernel takes the
+// best of all splits.  Scores are exact, so that the cuts never show.  A kept row or block is a 64-bit key: the order of
+// the score in the upper half, the complement of the index in the lower, so that the larger of two keys is the better.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/launch/sequence_list.h"
+#include "backends/cuda/launch/stream.h"
+#include "base/status.h"
+#include "ops/index_topk.h"
+
+namespace deepinfer::cuda {
+
+struct BestOfSplits {
+  uint64_t* keys = nullptr;  // [count, splits, most]
+  int32_t* counts = nullptr;  // [count, splits]
+  int64_t most = 0;
+};
+
+struct SelectionStep {
+  IndexTopk op;
+  SequenceList<IndexSequence> list;
+  int64_t first = 0, count = 0;  // rows of the list
+  int64_t splits = 0;            // splits_of_keys() of the longest row
+  BestOfSplits rows;             // most: top_k
+  BestOfSplits blocks;           // most: columns of candidates; where a pool is made
+};
+
+// For rows that look through `keys` keys: visible ones, or all rows of the candidate pool.
+int64_t splits_of_keys(int64_t keys, int candidate_block);
+
+Status any_index_scores(const SelectionStep& step, Stream stream);
+// Writes `selected`, and `candidates` where a pool is made.
+Status any_index_best(const SelectionStep& step, Stream stream);
+
+}  // namespace deepinfer::cuda

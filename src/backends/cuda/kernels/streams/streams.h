@@ -1,0 +1,26 @@
+// The residual stream and its hyper-connections, ops/hyper_connection.h.  Operands as there, in device memory.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/launch/stream.h"
+#include "base/status.h"
+#include "ops/hyper_connection.h"
+
+namespace deepinfer::cuda {
+
+// Each of the 24 products and the sum of squares is cut every kMixColumns columns; the parts are added in ascending
+// order.
+constexpr int64_t kMixColumns = 1024;
+constexpr int64_t kMixSums = 2 * kHyperCopies + kHyperCopies * kHyperCopies + 1;
+inline int64_t mix_scratch_floats(int64_t rows, int64_t columns) {
+  return rows * ((columns + kMixColumns - 1) / kMixColumns) * kMixSums;
+}
+
+// scratch: mix_scratch_floats(rows, columns of streams).
+Status any_hyper_connection_mix(const HyperConnectionMix& op, float* scratch, Stream stream);
+Status any_hyper_connection_collapse(const HyperConnectionCollapse& op, Stream stream);
+Status any_hyper_connection_expand(const HyperConnectionExpand& op, Stream stream);
+Status any_hyper_connection_mean(const HyperConnectionMean& op, Stream stream);
+
+}  // namespace deepinfer::cuda

@@ -1,0 +1,79 @@
+#include "backends/cuda/launch/device_memory.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cuda/launch/cuda_status.h"
+
+namespace deepinfer::cuda {
+namespace {
+
+constexpr int64_t kParcel = int64_t{4} << 20;
+
+}  // namespace
+
+Status DeviceMemory::open(Stream stream) {
+  stream_ = stream;
+  return ring_.prepare(kParcel, stream);
+}
+
+Result<std::byte*> DeviceMemory::allocate(uint64_t bytes) {
+  void* data = nullptr;
+  DI_RETURN_IF_ERROR(cuda_status(cudaMalloc(&data, bytes), fmt::format("{} bytes of device memory", bytes)));
+  const Status zeroed = cuda_status(cudaMemsetAsync(data, 0, bytes, stream_), "zeros");
+  if (!zeroed.ok()) {
+    cudaFree(data);
+    return zeroed;
+  }
+  return static_cast<std::byte*>(data);
+}
+
+void DeviceMemory::release(std::byte* data, uint64_t) noexcept {
+  cudaFree(data);  // waits for what still uses it
+}
+
+void DeviceMemory::discard(std::byte* data, uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (status_.ok()) status_ = cuda_status(cudaMemsetAsync(data, 0, bytes, stream_), "zeros");
+}
+
+// By way of pinned memory, so that the caller's may change at once.
+void DeviceMemory::write(void* to, const void* from, size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  for (size_t at = 0; status_.ok() && at < bytes;) {
+    const size_t part = std::min(bytes - at, static_cast<size_t>(kParcel));
+    status_ = ring_.send_to(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at,
+                            static_cast<int64_t>(part));
+    at += part;
+  }
+}
+
+void DeviceMemory::read(void* to, const void* from, size_t bytes) {
+  note(cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy to the host"));
+  finish();
+}
+
+void DeviceMemory::copy(void* to, const void* from, size_t bytes) {
+  if (well()) note(cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "copy"));
+}
+
+void DeviceMemory::finish() {
+  if (well()) note(cuda_status(cudaStreamSynchronize(stream_), "CUDA stream"));
+}
+
+Status DeviceMemory::status() {
+  const std::scoped_lock lock(mutex_);
+  return status_;
+}
+void DeviceMemory::note(Status status) {
+  const std::scoped_lock lock(mutex_);
+  if (status_.ok()) status_ = std::move(status);
+}
+bool DeviceMemory::well() {
+  const std::scoped_lock lock(mutex_);
+  return status_.ok();
+}
+
+}  // namespace deepinfer::cuda
