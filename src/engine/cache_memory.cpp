@@ -106,9 +106,10 @@ void CacheMemory::give_back() {
   slots_.discard();
 }
 
-BlockList CacheMemory::history(int64_t h, std::byte* const* parts) const {
+BlockList CacheMemory::history(int64_t h, std::span<std::byte* const> parts) const {
   BlockList list = history_geometry_[static_cast<size_t>(h)];
-  list.blocks = parts;
+  list.blocks = parts.data();
+  list.count = static_cast<int64_t>(parts.size());
   return list;
 }
 

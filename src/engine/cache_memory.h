@@ -48,7 +48,7 @@ class CacheMemory {
     memory_->read(to, block_data(block), static_cast<size_t>(block_bytes_));
   }
   // A BlockList over pointers made with history_part().
-  BlockList history(int64_t h, std::byte* const* parts) const;
+  BlockList history(int64_t h, std::span<std::byte* const> parts) const;
   std::span<const Ring> rings(int state_slot) const;
 
   // Copies the windows at `position` out of a state slot or back into one.  blocks: snapshot_blocks() of them.

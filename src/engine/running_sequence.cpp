@@ -68,7 +68,7 @@ void RunningSequence::grow(std::span<const BlockId> blocks, CacheMemory& memory)
   for (size_t h = 0; h < parts_.size(); ++h) {
     const auto history = static_cast<int64_t>(h);
     for (const BlockId block : blocks) parts_[h].push_back(memory.history_part(block, history));
-    histories_[h] = memory.history(history, parts_[h].data());
+    histories_[h] = memory.history(history, parts_[h]);
   }
 }
 

@@ -59,6 +59,7 @@ Status SequenceCache::add_blocks(int64_t tokens) {
     for (int64_t block = block_count_; block < total; ++block)
       block_lists_[i].push_back(run->data() + (block - block_count_) * stride + part_offsets_[i]);
     histories_[i].blocks = block_lists_[i].data();
+    histories_[i].count = total;
   }
   runs_.push_back(std::move(run).value());
   block_count_ = total;

@@ -63,6 +63,9 @@ class Ops {
 
   virtual std::string_view name() const = 0;  // "reference", "cpu/avx2", ...
   virtual Memory& memory() { return host_memory(); }
+  // The first error of a device, as far as one was noticed: the operations after it did nothing.  An engine that asks
+  // after sample() has returned, or after memory().finish(), learns of all that came before.
+  virtual Status health() { return {}; }
   // Before anything else.  kResourceExhausted when the system has no room for the scratch memory.
   virtual Status prepare(const OpsLimits& limits) = 0;
   // By a thread that makes the calls from now on and does nothing else: a backend whose own threads are bound to cores

@@ -1,6 +1,6 @@
-// HostOperandOps: a backend with memory of its own behind operands in the host's memory, so that the suites of this folder
-// run on it as they are.  Each operation copies its operands there, runs, and copies back what it may have written.
-// Ranges that overlap in the host's memory overlap there too.
+// HostOperandOps: a backend with memory of its own behind operands in the host's memory, so that the suites of this
+// folder run on it as they are.  Each operation copies its operands there, runs, and copies back what it may have
+// written. Ranges that overlap in the host's memory overlap there too.
 #pragma once
 
 #include <algorithm>
@@ -154,8 +154,7 @@ class HostOperandOps final : public Ops {
  public:
   static constexpr uint64_t kHeap = uint64_t{1} << 30;
 
-  // memory: of the backend
-  HostOperandOps(std::unique_ptr<Ops> ops, Memory& memory) : ops_(std::move(ops)), memory_(memory) {}
+  explicit HostOperandOps(std::unique_ptr<Ops> ops) : ops_(std::move(ops)), memory_(ops_->memory()) {}
   ~HostOperandOps() override {
     if (heap_ != nullptr) memory_.release(heap_, kHeap);
   }
@@ -422,6 +421,7 @@ class HostOperandOps final : public Ops {
     copies.upload();
     operands(there, Moving{&copies});
     (ops_.get()->*method)(there);
+    DI_CHECK(ops_->health().ok(), ops_->health().message());
     copies.download();
   }
 

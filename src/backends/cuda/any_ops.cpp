@@ -6,6 +6,7 @@
 
 #include "backends/cuda/any_ops_scratch.h"
 #include "backends/cuda/kernels/engram/engram.h"
+#include "backends/cuda/kernels/experts/experts.h"
 #include "backends/cuda/kernels/products/products.h"
 #include "backends/cuda/kernels/records/records.h"
 #include "backends/cuda/kernels/rows/rows.h"
@@ -55,7 +56,6 @@ Status AnyOps::prepare(const OpsLimits& limits) {
 }
 
 Status AnyOps::health() {
-  memory_.finish();
   note(memory_.status());
   return status_;
 }
@@ -173,9 +173,9 @@ Status AnyOps::run_experts(const MixtureOfExperts& op) {
       std::find_if(op.experts, end, [](const ExpertWeights& expert) { return !expert.w1.empty(); });
   const bool routed = top_k > 0 && any != end;
   const int64_t widths[2] = {routed ? any->w1.n : 0, shared ? op.shared.w1.n : 0};
-  DI_CHECK(rows * (top_k * widths[0] + widths[1]) * 2 <= hidden_.bytes() &&
-               rows * (top_k + 1) * d * 2 <= outputs_.bytes(),
-           "rows, experts and widths of limits");
+  DI_CHECK(
+      rows * (top_k * widths[0] + widths[1]) * 2 <= hidden_.bytes() && rows * (top_k + 1) * d * 2 <= outputs_.bytes(),
+      "rows, experts and widths of limits");
   DI_RETURN_IF_ERROR(ring_.begin(UploadRing::room<ExpertWeights>(op.expert_count + 1)));
   ExpertWeights* host = nullptr;
   const ExpertWeights* experts = ring_.place(op.expert_count + 1, &host);

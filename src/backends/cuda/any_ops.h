@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cuda/cuda_ops.h"
 #include "backends/cuda/launch/device_buffer.h"
 #include "backends/cuda/launch/device_memory.h"
 #include "backends/cuda/launch/sequence_list.h"
@@ -17,7 +16,7 @@
 
 namespace deepinfer::cuda {
 
-class AnyOps final : public CudaOps {
+class AnyOps final : public Ops {
  public:
   AnyOps() = default;
   ~AnyOps() override;

@@ -14,6 +14,10 @@ namespace {
 
 constexpr auto no_blocks = [](auto&) -> BlockList* { return nullptr; };
 
+void check_records(const BlockList& list, int64_t records) {
+  DI_CHECK(records <= list.count * list.rows_per_block, "a list names its blocks' count");
+}
+
 }  // namespace
 
 // launch(list, first, last): the sequences [first, last) as a list on the device.
@@ -53,9 +57,8 @@ void AnyOps::for_lists(const Sequence* sequences, int count, BlocksOf blocks_of,
 void AnyOps::commit_window(const CommitWindow& op) {
   CommitWindow there = op;
   there.sequences = nullptr;
-  for_lists(op.sequences, op.sequence_count, no_blocks, [&](const SequenceList<WindowCommit>& list, int, int) {
-    return any_commit_window(there, list, stream_);
-  });
+  for_lists(op.sequences, op.sequence_count, no_blocks,
+            [&](const SequenceList<WindowCommit>& list, int, int) { return any_commit_window(there, list, stream_); });
 }
 
 void AnyOps::compress_pairs(const CompressPairs& op) {
@@ -70,7 +73,11 @@ void AnyOps::store_compressed(const StoreCompressed& op) {
   StoreCompressed there = op;
   there.sequences = nullptr;
   for_lists(
-      op.sequences, op.sequence_count, [](StoreSequence& sequence) { return &sequence.destination; },
+      op.sequences, op.sequence_count,
+      [](StoreSequence& sequence) {
+        check_records(sequence.destination, sequence.rows > 0 ? sequence.record + sequence.rows : 0);
+        return &sequence.destination;
+      },
       [&](const SequenceList<StoreSequence>& list, int, int) { return any_store_compressed(there, list, stream_); });
 }
 
@@ -78,7 +85,11 @@ void AnyOps::store_index_keys(const StoreIndexKeys& op) {
   StoreIndexKeys there = op;
   there.sequences = nullptr;
   for_lists(
-      op.sequences, op.sequence_count, [](StoreSequence& sequence) { return &sequence.destination; },
+      op.sequences, op.sequence_count,
+      [](StoreSequence& sequence) {
+        check_records(sequence.destination, sequence.rows > 0 ? sequence.record + sequence.rows : 0);
+        return &sequence.destination;
+      },
       [&](const SequenceList<StoreSequence>& list, int, int) { return any_store_index_keys(there, list, stream_); });
 }
 
@@ -155,7 +166,11 @@ Status AnyOps::select(const IndexTopk& op, const SequenceList<IndexSequence>& li
 void AnyOps::index_topk(const IndexTopk& op) {
   DI_CHECK(op.selected.columns == op.top_k && op.top_k > 0, "selected is [rows, top_k]");
   for_lists(
-      op.sequences, op.sequence_count, [](IndexSequence& sequence) { return &sequence.keys; },
+      op.sequences, op.sequence_count,
+      [&](IndexSequence& sequence) {
+        check_records(sequence.keys, (sequence.position + sequence.rows) / op.ratio);
+        return &sequence.keys;
+      },
       [&](const SequenceList<IndexSequence>& list, int first, int last) {
         int64_t most_visible = 0;
         for (int s = first; s < last; ++s)

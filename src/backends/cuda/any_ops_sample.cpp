@@ -77,15 +77,15 @@ Status AnyOps::sample_rows(const Sample& op, int64_t first, int64_t count, int64
   step.top = reinterpret_cast<TokenLogprob*>(step.result + count);
   step.top_columns = top_columns;
   DI_RETURN_IF_ERROR(any_sample(step, stream_));
-  DI_RETURN_IF_ERROR(cuda_status(cudaMemcpyAsync(op.result.data() + first, step.result,
-                                                 static_cast<size_t>(count) * sizeof(SampledRow),
-                                                 cudaMemcpyDeviceToHost, stream_),
-                                 "choices"));
+  DI_RETURN_IF_ERROR(
+      cuda_status(cudaMemcpyAsync(op.result.data() + first, step.result,
+                                  static_cast<size_t>(count) * sizeof(SampledRow), cudaMemcpyDeviceToHost, stream_),
+                  "choices"));
   if (top_columns > 0)
-    DI_RETURN_IF_ERROR(cuda_status(cudaMemcpyAsync(top_.data(), step.top,
-                                                   static_cast<size_t>(count * top_columns) * sizeof(TokenLogprob),
-                                                   cudaMemcpyDeviceToHost, stream_),
-                                   "log-probabilities"));
+    DI_RETURN_IF_ERROR(cuda_status(
+        cudaMemcpyAsync(top_.data(), step.top, static_cast<size_t>(count * top_columns) * sizeof(TokenLogprob),
+                        cudaMemcpyDeviceToHost, stream_),
+        "log-probabilities"));
   DI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(stream_), "any_sample"));
   for (int64_t m = 0; top_columns > 0 && m < count; ++m)
     std::copy_n(top_.data() + m * top_columns, top_columns, op.top_logprobs.row(first + m));
@@ -96,9 +96,9 @@ void AnyOps::sample(const Sample& op) {
   DI_CHECK(static_cast<int64_t>(op.rows.size()) == op.logits.rows && op.result.size() == op.rows.size(),
            "one request and one result a row");
   const int64_t vocabulary = op.logits.columns, top_bytes = op.top_logprobs.columns * sizeof(TokenLogprob);
-  const int64_t room = std::min<int64_t>(
-      sampled_.bytes() / static_cast<int64_t>(sizeof(SampledRow) + static_cast<size_t>(top_bytes)),
-      raw_logits_.bytes() / (4 * vocabulary));
+  const int64_t room =
+      std::min<int64_t>(sampled_.bytes() / static_cast<int64_t>(sizeof(SampledRow) + static_cast<size_t>(top_bytes)),
+                        raw_logits_.bytes() / (4 * vocabulary));
   DI_CHECK(room > 0, "vocabulary of limits");
   for (int64_t first = 0; first < op.logits.rows && well();) {
     int64_t count = 0, bytes = 16;

@@ -36,10 +36,11 @@ inline AnyScratch scratch_of(const OpsLimits& limits) {
   const int64_t splits = splits_of_keys(limits.max_position, 8);
   const int64_t keys = std::max<int64_t>(limits.top_k, 1), blocks = limits.candidate_blocks;
   AnyScratch scratch{
-      // A row of the sampler with everything: mask, draft logits, counts and biases of every token; or the block list of a
+      // A row of the sampler with everything: mask, draft logits, counts and biases of every token; or the block list
+      // of a
       // sequence with blocks of one record.
-      .parcel = std::max({int64_t{4} << 20, limits.vocabulary * 28 + 4096, limits.max_position * 8 + 4096,
-                          rows * 64, int64_t{limits.experts + 1} * 128}),
+      .parcel = std::max({int64_t{4} << 20, limits.vocabulary * 28 + 4096, limits.max_position * 8 + 4096, rows * 64,
+                          int64_t{limits.experts + 1} * 128}),
       .mix = mix_scratch_floats(rows, 4 * limits.hidden) * 4,
       .scores = rows * limits.experts * 4,
       .choices = (limits.experts * (rows + 2) + 1) * 4,
@@ -50,8 +51,8 @@ inline AnyScratch scratch_of(const OpsLimits& limits) {
       .raw_logits = std::min(rows, kSampleRows) * limits.vocabulary * 4,
       .sampled = kSampleRows * 256 + 8 * limits.vocabulary,  // a choice and its log-probabilities
   };
-  for (int64_t* bytes : {&scratch.mix, &scratch.scores, &scratch.choices, &scratch.hidden, &scratch.outputs,
-                         &scratch.raw_logits})
+  for (int64_t* bytes :
+       {&scratch.mix, &scratch.scores, &scratch.choices, &scratch.hidden, &scratch.outputs, &scratch.raw_logits})
     *bytes = std::max<int64_t>(*bytes, 256);
   return scratch;
 }

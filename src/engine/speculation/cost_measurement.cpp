@@ -73,7 +73,7 @@ class Probe {
     for (int64_t h = 0; h < blocks_; ++h) {
       const auto i = static_cast<size_t>(h);
       view->parts[i] = memory_.history_part(static_cast<BlockId>(views_.size()), h);
-      view->histories[i] = memory_.history(h, &view->parts[i]);
+      view->histories[i] = memory_.history(h, std::span(&view->parts[i], 1));
     }
     views_.push_back(std::move(view));
   }

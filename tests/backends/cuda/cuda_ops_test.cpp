@@ -11,15 +11,14 @@ namespace deepinfer {
 namespace {
 
 std::unique_ptr<Ops> make() {
-  Result<std::unique_ptr<CudaOps>> ops = make_cuda_ops();
+  Result<std::unique_ptr<Ops>> ops = make_cuda_ops();
   DI_CHECK(ops.ok(), ops.status().message());
-  Memory& memory = (*ops)->memory();
-  return std::make_unique<HostOperandOps>(std::move(ops).value(), memory);
+  return std::make_unique<HostOperandOps>(std::move(ops).value());
 }
 
 // One path, where there is a GPU; else none, and every suite is empty.
 std::vector<OpsBackend> backends() {
-  const Result<std::unique_ptr<CudaOps>> ops = make_cuda_ops();
+  const Result<std::unique_ptr<Ops>> ops = make_cuda_ops();
   if (!ops.ok()) return {};
   return {{"cuda_any", make}};
 }
@@ -36,7 +35,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RowInvariance);
 
 // Says why nothing ran.
 TEST(CudaOps, HasAGpu) {
-  const Result<std::unique_ptr<CudaOps>> ops = make_cuda_ops();
+  const Result<std::unique_ptr<Ops>> ops = make_cuda_ops();
   if (!ops.ok()) GTEST_SKIP() << ops.status().to_string();
   EXPECT_EQ((*ops)->name(), "cuda/any");
 }

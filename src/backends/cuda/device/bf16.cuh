@@ -7,7 +7,9 @@
 
 namespace deepinfer::cuda {
 
-__device__ __forceinline__ float widen(bf16 value) { return __uint_as_float(static_cast<uint32_t>(value.bits) << 16); }
+__device__ __forceinline__ float widen(bf16 value) {
+  return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
+}
 
 // To nearest even; a NaN stays one.
 __device__ __forceinline__ bf16 round_to_bf16(float value) {

@@ -8,8 +8,12 @@ namespace deepinfer::cuda {
 
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-__device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x) % 32; }
-__device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x) / 32; }
+__device__ __forceinline__ int lane_id() {
+  return static_cast<int>(threadIdx.x) % 32;
+}
+__device__ __forceinline__ int warp_id() {
+  return static_cast<int>(threadIdx.x) / 32;
+}
 
 // Every lane gets the result.
 __device__ __forceinline__ float warp_sum(float value) {

@@ -42,9 +42,13 @@ __device__ __forceinline__ uint32_t e2m1_code(float value) {
 }
 
 // Code of the smallest power of two >= t, t normal and positive.
-__device__ __forceinline__ uint32_t power_of_two_ceiling(float t) { return (__float_as_uint(t) + 0x7fffffu) >> 23; }
+__device__ __forceinline__ uint32_t power_of_two_ceiling(float t) {
+  return (__float_as_uint(t) + 0x7fffffu) >> 23;
+}
 // 1 / 2^(code - 127), codes 1 to 253.
-__device__ __forceinline__ float reciprocal_of_scale(uint32_t code) { return __uint_as_float((254u - code) << 23); }
+__device__ __forceinline__ float reciprocal_of_scale(uint32_t code) {
+  return __uint_as_float((254u - code) << 23);
+}
 
 // Scale codes of a group from its largest magnitude, sections 6.1, 6.3 and 6.4 of the model's specification.
 __device__ __forceinline__ uint32_t fp8_scale(float largest) {

@@ -59,8 +59,8 @@ Status UploadRing::send_to(void* to, const void* from, int64_t bytes) {
   DI_RETURN_IF_ERROR(begin(room<std::byte>(bytes)));
   std::memcpy(pinned_ + begin_, from, static_cast<size_t>(bytes));
   at_ = end_;
-  return cuda_status(
-      cudaMemcpyAsync(to, pinned_ + begin_, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_), "upload");
+  return cuda_status(cudaMemcpyAsync(to, pinned_ + begin_, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_),
+                     "upload");
 }
 
 }  // namespace deepinfer::cuda

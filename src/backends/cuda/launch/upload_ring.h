@@ -1,5 +1,5 @@
-// UploadRing: the way of small host lists to kernels: pinned memory and device memory of the same layout, used round and
-// round.  A list may change once it has been put here.
+// UploadRing: the way of small host lists to kernels: pinned memory and device memory of the same layout, used round
+// and round.  A list may change once it has been put here.
 //
 //   DI_RETURN_IF_ERROR(ring.begin(UploadRing::room<Entry>(count)));
 //   const Entry* on_device = ring.put(entries, count);

@@ -127,8 +127,9 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* arguments, size
 using namespace deepinfer::emulation;  // NOLINT: the functions below are the runtime's
 
 const char* cudaGetErrorName(cudaError_t error) {
-  return error == cudaSuccess ? "cudaSuccess" : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
-                                                                                   : "cudaErrorInvalidValue";
+  return error == cudaSuccess                 ? "cudaSuccess"
+         : error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
+                                              : "cudaErrorInvalidValue";
 }
 const char* cudaGetErrorString(cudaError_t error) {
   return cudaGetErrorName(error);

@@ -28,8 +28,12 @@ struct uint2 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
-inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) {
+  return {x, y};
+}
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+  return {x, y, z, w};
+}
 
 namespace deepinfer {
 // Functions that CUDA has in the global namespace; kernels call them without a qualifier.
@@ -46,28 +50,54 @@ inline T max(T a, T b) {
 }  // namespace cuda
 }  // namespace deepinfer
 
-inline float __uint_as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
-inline uint32_t __float_as_uint(float value) { return std::bit_cast<uint32_t>(value); }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
-inline double __ddiv_rn(double a, double b) { return a / b; }
-inline double __ull2double_rn(unsigned long long value) { return static_cast<double>(value); }
-inline float __ull2float_rn(unsigned long long value) { return static_cast<float>(value); }
+inline float __uint_as_float(uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
+inline uint32_t __float_as_uint(float value) {
+  return std::bit_cast<uint32_t>(value);
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline double __dadd_rn(double a, double b) {
+  return a + b;
+}
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
+inline double __ddiv_rn(double a, double b) {
+  return a / b;
+}
+inline double __ull2double_rn(unsigned long long value) {
+  return static_cast<double>(value);
+}
+inline float __ull2float_rn(unsigned long long value) {
+  return static_cast<float>(value);
+}
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   __extension__ typedef unsigned __int128 Wide;
   return static_cast<unsigned long long>(static_cast<Wide>(a) * b >> 64);
 }
-inline int __popc(unsigned value) { return std::popcount(value); }
+inline int __popc(unsigned value) {
+  return std::popcount(value);
+}
 inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; ++i) c += static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i));
   return c;
 }
 
-inline void __syncthreads() { deepinfer::emulation::block_barrier(); }
+inline void __syncthreads() {
+  deepinfer::emulation::block_barrier();
+}
 inline void __syncwarp() {
   deepinfer::emulation::warp_collective("", 1, [](std::byte*) {});
 }

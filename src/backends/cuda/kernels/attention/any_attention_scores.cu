@@ -1,11 +1,11 @@
 // A warp takes 16 slots of a row, decoded into fragments as weights are, and 8 kHeadTiles heads.
+#include <cmath>
+
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/kernels/attention/slots.cuh"
 #include "backends/cuda/kernels/products/pieces.cuh"
 #include "backends/cuda/kernels/products/products.h"
 #include "backends/cuda/launch/launch.cuh"
-
-#include <cmath>
 
 namespace deepinfer::cuda {
 namespace {
@@ -64,9 +64,8 @@ Status any_attention_scores(const AttentionStep& step, Stream stream) {
   const int head_tiles = step.op.heads <= 8 ? 1 : 4;
   const dim3 grid(blocks(divided_up(step.slots, kWarps * 16)), blocks(step.count),
                   blocks(divided_up(step.op.heads, 8 * head_tiles)));
-  return head_tiles == 1
-             ? launch(attention_scores<1>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments)
-             : launch(attention_scores<4>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments);
+  return head_tiles == 1 ? launch(attention_scores<1>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments)
+                         : launch(attention_scores<4>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,5 +1,5 @@
-// A block takes 64 channels of a row, a warp 16 of them, and 8 kHeadTiles heads.  Slots pass through shared memory 64 at
-// a time, two neighbours in a word: the pairs along which the tensor cores add.
+// A block takes 64 channels of a row, a warp 16 of them, and 8 kHeadTiles heads.  Slots pass through shared memory 64
+// at a time, two neighbours in a word: the pairs along which the tensor cores add.
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/mma.cuh"

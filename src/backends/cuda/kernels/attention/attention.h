@@ -1,10 +1,10 @@
-// Attention over window and compressed rows, ops/sparse_attention.h, in three kernels over `count` rows of the list from
-// `first` on.  Operands in device memory; op.sequences is not looked at, the list beside it is.
+// Attention over window and compressed rows, ops/sparse_attention.h, in three kernels over `count` rows of the list
+// from `first` on.  Operands in device memory; op.sequences is not looked at, the list beside it is.
 //
 // Slots of a row are its visible rows in the order of the contract: window rows by position, then compressed rows.
-// A score is one chain of mma.sync over the channels (kernels/products/products.h, one part).  The denominator: lane l of a
-// warp adds the slots l, l + 32, ...; then the lanes are added crosswise.  A sum of values is one chain of mma.sync over
-// the slots, 16 at a time in ascending order.  All of it follows from the number of visible rows alone.
+// A score is one chain of mma.sync over the channels (kernels/products/products.h, one part).  The denominator: lane l
+// of a warp adds the slots l, l + 32, ...; then the lanes are added crosswise.  A sum of values is one chain of
+// mma.sync over the slots, 16 at a time in ascending order.  All of it follows from the number of visible rows alone.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace deepinfer::cuda {
 struct AttentionStep {
   SparseAttention op;
   SequenceList<AttentionSequence> list;
-  int64_t first = 0, count = 0;  // rows of the list
-  int64_t slots = 0;             // of a row, at most; a multiple of 16
-  float* scores = nullptr;       // [count, heads, slots]
-  bf16* weights = nullptr;       // [count, heads, slots]: the numerators, zeros up to a multiple of 16
+  int64_t first = 0, count = 0;   // rows of the list
+  int64_t slots = 0;              // of a row, at most; a multiple of 16
+  float* scores = nullptr;        // [count, heads, slots]
+  bf16* weights = nullptr;        // [count, heads, slots]: the numerators, zeros up to a multiple of 16
   float* denominators = nullptr;  // [count, heads]
 };
 

@@ -95,8 +95,7 @@ __device__ __forceinline__ void load_channels(uint32_t (&pairs)[kPairs], SlotRec
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const uint32_t two = words[i / 2] >> (i % 2 * 16);
-      const bf16 first = round_to_bf16(e4m3_value(two) * scale),
-                 second = round_to_bf16(e4m3_value(two >> 8) * scale);
+      const bf16 first = round_to_bf16(e4m3_value(two) * scale), second = round_to_bf16(e4m3_value(two >> 8) * scale);
       pairs[i] = first.bits | static_cast<uint32_t>(second.bits) << 16;
     }
   }

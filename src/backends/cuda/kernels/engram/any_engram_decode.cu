@@ -20,8 +20,7 @@ __global__ void __launch_bounds__(kThreads) engram_decode(const Arguments argume
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x, width = arguments.width;
   if (column >= arguments.e.columns) return;
   const int64_t lookup = column / width, c = column % width;
-  const uint8_t* record =
-      arguments.gathered + (blockIdx.x * arguments.lookups + lookup) * (width + width / kFp8Group);
+  const uint8_t* record = arguments.gathered + (blockIdx.x * arguments.lookups + lookup) * (width + width / kFp8Group);
   row_of(arguments.e, blockIdx.x)[column] =
       round_to_bf16(e4m3_value(record[c]) * e8m0_value(record[width + c / kFp8Group]));
 }

@@ -1,12 +1,12 @@
 // One block a copy of a row.
+#include <cmath>
+
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/engram/engram.h"
 #include "backends/cuda/launch/launch.cuh"
 #include "base/check.h"
-
-#include <cmath>
 
 namespace deepinfer::cuda {
 namespace {

@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kThreads) combine_experts(const Arguments argu
 
 }  // namespace
 
-Status any_combine_experts(MatrixView<const int32_t> expert, const bf16* routed, const bf16* shared,
-                           MatrixView<bf16> y, Stream stream) {
+Status any_combine_experts(MatrixView<const int32_t> expert, const bf16* routed, const bf16* shared, MatrixView<bf16> y,
+                           Stream stream) {
   DI_CHECK(expert.columns <= kMostExperts, "at most 64 experts a row");
   const Arguments arguments{expert, routed, shared, y};
   return launch(combine_experts, "any_combine_experts", dim3(blocks(y.rows), blocks(divided_up(y.columns, kThreads))),

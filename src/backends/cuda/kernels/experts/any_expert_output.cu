@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostWarps = 16;  // = most parts
 constexpr int kLeastWarps = 4;
-constexpr int kOutputs = 16;    // of a tile
+constexpr int kOutputs = 16;  // of a tile
 
 struct Arguments {
   ExpertStep step;

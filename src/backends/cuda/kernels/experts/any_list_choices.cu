@@ -23,8 +23,7 @@ __global__ void __launch_bounds__(kWarps * 32) list_choices(const Arguments argu
   int count = 0;
   for (int64_t first = 0; first < rows * top_k; first += 32) {
     const int64_t choice = first + lane;
-    const bool mine =
-        choice < rows * top_k && row_of(arguments.expert, choice / top_k)[choice % top_k] == expert;
+    const bool mine = choice < rows * top_k && row_of(arguments.expert, choice / top_k)[choice % top_k] == expert;
     const unsigned lanes = __ballot_sync(kAllLanes, mine);
     if (mine) list[count + __popc(lanes & ((1u << lane) - 1))] = static_cast<int32_t>(choice);
     count += __popc(lanes);

@@ -31,8 +31,8 @@ __device__ __forceinline__ void load_bf16(uint32_t (&pairs)[8], const void* from
   set_pairs(pairs, first, second);
 }
 
-// Values times 2^-kBias, given by their bits, times the e8m0 scale and 2^kBias.  One exact product where the factor is a
-// float, as it is for all but absurd scales.
+// Values times 2^-kBias, given by their bits, times the e8m0 scale and 2^kBias.  One exact product where the factor is
+// a float, as it is for all but absurd scales.
 template <int kBias>
 __device__ __forceinline__ uint32_t scaled_pair(uint32_t first, uint32_t second, uint32_t scale) {
   if (scale + kBias <= 254) {
@@ -98,7 +98,8 @@ __device__ __forceinline__ void multiply_piece(float (&d)[4], const uint32_t (&l
   }
 }
 
-// The same for kTiles groups of 8 rows of x; the weight's rows from first_row on, columns from `column` (the lane's) on.
+// The same for kTiles groups of 8 rows of x; the weight's rows from first_row on, columns from `column` (the lane's)
+// on.
 template <LinearWeight::Format kFormat, int kTiles>
 __device__ __forceinline__ void multiply_weight_piece(float (&d)[kTiles][4], const LinearWeight& weight,
                                                       int64_t first_row, int64_t column,

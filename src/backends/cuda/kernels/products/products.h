@@ -1,5 +1,5 @@
-// Products with weights as the checkpoint stores them, ops/linear.h (Matmul, GroupedMatmul), for every GPU from SM80 on.
-// Operands in device memory; weights, scales' rows of 32 columns apart, and rows of x on 16-byte boundaries.
+// Products with weights as the checkpoint stores them, ops/linear.h (Matmul, GroupedMatmul), for every GPU from SM80
+// on. Operands in device memory; weights, scales' rows of 32 columns apart, and rows of x on 16-byte boundaries.
 //
 // Order of a sum, for every number of rows and every format: K is cut into pieces of 64 columns, the last one filled up
 // with zeros.  The P pieces are dealt to product_parts(k) parts, part p having pieces [p P / parts, (p + 1) P / parts).

@@ -1,5 +1,5 @@
-// Two kernels, one block a row of a sequence each: odd rows are pooled with their even partners; then even rows go to the
-// ring, from which an odd first row has been read by then.
+// Two kernels, one block a row of a sequence each: odd rows are pooled with their even partners; then even rows go to
+// the ring, from which an odd first row has been read by then.
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/records/record_row.cuh"

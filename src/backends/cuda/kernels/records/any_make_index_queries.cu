@@ -23,8 +23,8 @@ Status any_make_index_queries(const MakeIndexQueries& op, Stream stream) {
   DI_CHECK(op.head_dim % kIndexGroup == 0 && op.q.columns == int64_t{op.heads} * op.head_dim &&
                op.records.columns == op.heads * index_record_bytes(op.head_dim),
            "q is [rows, heads * head_dim], records one record a head");
-  return launch(make_index_queries, "any_make_index_queries",
-                dim3(blocks(op.q.rows), static_cast<unsigned>(op.heads)), kRecordThreads, op.head_dim * 2, stream, op);
+  return launch(make_index_queries, "any_make_index_queries", dim3(blocks(op.q.rows), static_cast<unsigned>(op.heads)),
+                kRecordThreads, op.head_dim * 2, stream, op);
 }
 
 }  // namespace deepinfer::cuda

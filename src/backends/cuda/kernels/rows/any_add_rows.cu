@@ -18,8 +18,8 @@ __global__ void __launch_bounds__(kThreads) add_rows(const AddRows op) {
 
 Status any_add_rows(const AddRows& op, Stream stream) {
   DI_CHECK(op.x.columns == op.y.columns && op.x.rows == op.y.rows, "x and y have one shape");
-  return launch(add_rows, "any_add_rows", dim3(blocks(op.x.rows), blocks(divided_up(op.x.columns, kThreads))),
-                kThreads, 0, stream, op);
+  return launch(add_rows, "any_add_rows", dim3(blocks(op.x.rows), blocks(divided_up(op.x.columns, kThreads))), kThreads,
+                0, stream, op);
 }
 
 }  // namespace deepinfer::cuda

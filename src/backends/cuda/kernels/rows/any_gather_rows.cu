@@ -21,17 +21,16 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const Arguments argument
   if (unit * static_cast<int64_t>(sizeof(Unit)) >= op.y.columns) return;
   const int64_t first = blockIdx.y * arguments.rows_a_block;
   for (int64_t i = first; i < min(first + arguments.rows_a_block, op.y.rows); ++i)
-    reinterpret_cast<Unit*>(row_of(op.y, i))[unit] =
-        reinterpret_cast<const Unit*>(row_of(op.x, op.index[i]))[unit];
+    reinterpret_cast<Unit*>(row_of(op.y, i))[unit] = reinterpret_cast<const Unit*>(row_of(op.x, op.index[i]))[unit];
 }
 
 template <typename Unit>
 Status launch_units(const Arguments& arguments, Stream stream) {
   const int64_t units = arguments.op.y.columns / static_cast<int64_t>(sizeof(Unit));
-  return launch(gather_rows<Unit>, "any_gather_rows",
-                dim3(blocks(divided_up(units, kThreads)),
-                     blocks(divided_up(arguments.op.y.rows, arguments.rows_a_block))),
-                kThreads, 0, stream, arguments);
+  return launch(
+      gather_rows<Unit>, "any_gather_rows",
+      dim3(blocks(divided_up(units, kThreads)), blocks(divided_up(arguments.op.y.rows, arguments.rows_a_block))),
+      kThreads, 0, stream, arguments);
 }
 
 bool overlap(const GatherRows& op) {

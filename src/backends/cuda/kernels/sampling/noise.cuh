@@ -1,4 +1,5 @@
-// The arithmetic of the sampler, to the bit (specs/dspark.md 5.2b): the same operations as ops/reference/sampling_noise.h.
+// The arithmetic of the sampler, to the bit (specs/dspark.md 5.2b): the same operations as
+// ops/reference/sampling_noise.h.
 #pragma once
 
 #include <cstdint>

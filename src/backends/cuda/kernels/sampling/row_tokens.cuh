@@ -1,6 +1,6 @@
 // The tokens of one row as the block that samples it sees them: their order, their masses, sums and searches over them.
-// Every function is for all threads of the block, begins and ends with a barrier where it shares memory, and gives every
-// thread the same answer.
+// Every function is for all threads of the block, begins and ends with a barrier where it shares memory, and gives
+// every thread the same answer.
 #pragma once
 
 #include <cstdint>
@@ -124,8 +124,8 @@ __device__ Key find_cut(const TokenSet& set, Mass limit) {
     __syncthreads();
     for (int64_t v = threadIdx.x; v < set.vocabulary; v += kSampleThreads) {
       if (!is_candidate(v, pass)) continue;
-      const int bin = pass == 0 ? 255 - bin_of_distance(v)
-                                : static_cast<int>(key_of_token(set.z[v], v) >> (64 - 8 * pass) & 255u);
+      const int bin =
+          pass == 0 ? 255 - bin_of_distance(v) : static_cast<int>(key_of_token(set.z[v], v) >> (64 - 8 * pass) & 255u);
       atomicAdd(&counts[bin], 1u);
       if (kUntil == Until::kMass) atomicAdd(&masses[bin], set.mass(v));
     }

@@ -25,11 +25,11 @@ struct DeviceSamplingRow {
 };
 
 struct SampleStep {
-  MatrixView<float> logits;            // [rows, vocabulary]
+  MatrixView<float> logits;                 // [rows, vocabulary]
   const DeviceSamplingRow* rows = nullptr;  // [rows]
-  float* raw = nullptr;                // [rows, vocabulary]: of rows with raw_logprobs
-  SampledRow* result = nullptr;        // [rows]
-  TokenLogprob* top = nullptr;         // [rows, top_columns]
+  float* raw = nullptr;                     // [rows, vocabulary]: of rows with raw_logprobs
+  SampledRow* result = nullptr;             // [rows]
+  TokenLogprob* top = nullptr;              // [rows, top_columns]
   int64_t top_columns = 0;
 };
 

@@ -1,5 +1,7 @@
-// A block streams over one split of a row's keys, a thread a key.  Dot products of e2m1 values are whole numbers: bytes of
-// twice the value, four at a time.
+// A block streams over one split of a row's keys, a thread a key.  Dot products of e2m1 values are whole numbers: bytes
+// of twice the value, four at a time.
+#include <cmath>
+
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/formats.cuh"
@@ -8,8 +10,6 @@
 #include "backends/cuda/kernels/selection/selection.h"
 #include "backends/cuda/launch/launch.cuh"
 #include "base/check.h"
-
-#include <cmath>
 
 namespace deepinfer::cuda {
 namespace {
@@ -72,8 +72,8 @@ __device__ float score_of(const uint8_t* key, const Arguments& arguments, const 
       for (int i = 0; i < kIndexGroup / 4; ++i)
         products = __dp4a(query[h * (kHeadDim / 4) + g * (kIndexGroup / 4) + i], channels[g * (kIndexGroup / 4) + i],
                           products);
-      dot = __fadd_rn(dot, __fmul_rn(static_cast<float>(products) * 0.25f,
-                                     __fmul_rn(scales[h * kGroups + g], key_scales[g])));
+      dot = __fadd_rn(
+          dot, __fmul_rn(static_cast<float>(products) * 0.25f, __fmul_rn(scales[h * kGroups + g], key_scales[g])));
     }
     score = __fadd_rn(score, __fmul_rn(dot < 0.0f ? 0.0f : dot, weights[h]));
   }
@@ -120,7 +120,8 @@ __global__ void __launch_bounds__(kThreads) index_scores(const Arguments argumen
   }
   for (int at = own; at < op.heads * kGroups; at += kThreads)
     scales[at] = e8m0_value(records[at / kGroups * kRecord + kHeadDim / 2 + at % kGroups]);
-  for (int h = own; h < op.heads; h += kThreads) weights[h] = __fmul_rn(widen(row_of(op.weights, m)[h]), arguments.factor);
+  for (int h = own; h < op.heads; h += kThreads)
+    weights[h] = __fmul_rn(widen(row_of(op.weights, m)[h]), arguments.factor);
   __syncthreads();
 
   const int64_t places = use ? op.candidates.columns * block_rows : visible;
@@ -133,10 +134,9 @@ __global__ void __launch_bounds__(kThreads) index_scores(const Arguments argumen
       key = block < 0 ? visible : block * block_rows + place % block_rows;
     }
     const bool there = own < arguments.tile && place < places && key < visible;
-    const float score =
-        there ? score_of<kGroups>(reinterpret_cast<const uint8_t*>(record_of(sequence.keys, key)), arguments, pairs,
-                                  query, scales, weights)
-              : -__builtin_huge_valf();
+    const float score = there ? score_of<kGroups>(reinterpret_cast<const uint8_t*>(record_of(sequence.keys, key)),
+                                                  arguments, pairs, query, scales, weights)
+                              : -__builtin_huge_valf();
     best.offer(key_of(score, key));
     if (make) scores[own] = isnan(score) ? -__builtin_huge_valf() : score;
     __syncthreads();
@@ -167,8 +167,8 @@ template <int kGroups>
 Status launch_groups(const Arguments& arguments, Stream stream) {
   const SelectionStep& step = arguments.step;
   const bool make = step.op.pool == IndexTopk::Pool::kMake;
-  const Layout layout = layout_of(arguments, best_keys_capacity(step.rows.most),
-                                  make ? best_keys_capacity(step.blocks.most) : 0);
+  const Layout layout =
+      layout_of(arguments, best_keys_capacity(step.rows.most), make ? best_keys_capacity(step.blocks.most) : 0);
   return launch(index_scores<kGroups>, "any_index_scores", dim3(blocks(step.splits), blocks(step.count)), kThreads,
                 layout.bytes, stream, arguments);
 }

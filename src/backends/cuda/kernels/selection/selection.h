@@ -1,9 +1,10 @@
-// The lightning indexer's selection, ops/index_topk.h, over `count` rows of the list from `first` on.  Operands in device
-// memory; op.sequences is not looked at, the list beside it is.
+// The lightning indexer's selection, ops/index_topk.h, over `count` rows of the list from `first` on.  Operands in
+// device memory; op.sequences is not looked at, the list beside it is.
 //
 // The keys of a row are cut into splits; a block streams over one of them and keeps the best; a second kernel takes the
-// best of all splits.  Scores are exact, so that the cuts never show.  A kept row or block is a 64-bit key: the order of
-// the score in the upper half, the complement of the index in the lower, so that the larger of two keys is the better.
+// best of all splits.  Scores are exact, so that the cuts never show.  A kept row or block is a 64-bit key: the order
+// of the score in the upper half, the complement of the index in the lower, so that the larger of two keys is the
+// better.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 namespace deepinfer::cuda {
 
 struct BestOfSplits {
-  uint64_t* keys = nullptr;  // [count, splits, most]
+  uint64_t* keys = nullptr;   // [count, splits, most]
   int32_t* counts = nullptr;  // [count, splits]
   int64_t most = 0;
 };

@@ -46,7 +46,9 @@ __global__ void __launch_bounds__(kThreads) mix_products(const Arguments argumen
   arguments.parts[(blockIdx.x * arguments.part_count + blockIdx.y) * kSums + i] = sum;
 }
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ __forceinline__ float sigmoid(float x) {
+  return 1.0f / (1.0f + expf(-x));
+}
 
 __device__ __forceinline__ void divide_by_row_sums(float (&c)[kC][kC], float eps) {
 #pragma unroll

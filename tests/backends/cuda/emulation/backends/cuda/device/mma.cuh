@@ -23,7 +23,9 @@ inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
   const std::byte* values = emulation::warp_collective(&own, sizeof own, [](std::byte* all) {
     auto* lanes = reinterpret_cast<Lane*>(all);
     float m_side[16][16], n_side[16][8];
-    const auto half = [](uint32_t pair, int i) { return std::bit_cast<float>(i == 0 ? pair << 16 : pair & 0xffff0000u); };
+    const auto half = [](uint32_t pair, int i) {
+      return std::bit_cast<float>(i == 0 ? pair << 16 : pair & 0xffff0000u);
+    };
     for (int l = 0; l < 32; ++l)
       for (int h = 0; h < 2; ++h)
         for (int c = 0; c < 2; ++c) {
@@ -38,8 +40,7 @@ inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
       for (int k = 0; k < 16; ++k)
         for (int n = 0; n < 8; ++n) sums[m][n] += static_cast<double>(m_side[m][k]) * n_side[k][n];
     for (int l = 0; l < 32; ++l)
-      for (int r = 0; r < 4; ++r)
-        lanes[l].d[r] = static_cast<float>(sums[l / 4 + 8 * (r / 2)][2 * (l % 4) + r % 2]);
+      for (int r = 0; r < 4; ++r) lanes[l].d[r] = static_cast<float>(sums[l / 4 + 8 * (r / 2)][2 * (l % 4) + r % 2]);
   });
   std::memcpy(d, values + static_cast<size_t>(emulation::lane()) * sizeof own, sizeof own.d);
 }
