@@ -8,9 +8,9 @@
 #include <string>
 #include <thread>
 
-#include "raw_client.h"
 #include "serve/server_run.h"
 #include "serving/api/api_test_server.h"
+#include "serving/http/raw_client.h"
 
 namespace deepinfer::cli {
 namespace {
