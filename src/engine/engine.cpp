@@ -80,8 +80,7 @@ bool ThreadedEngine::failed() const {
   return !failure_.ok();
 }
 
-void ThreadedEngine::break_down(std::string_view doing) noexcept {
-  Status why = caught_exception(doing);
+void ThreadedEngine::break_down(Status why) noexcept {
   lifecycle_.close(copy_without_fail(why));
   {
     const std::lock_guard lock(mutex_);
@@ -120,7 +119,7 @@ void ThreadedEngine::plan() {
       planned();
       if (closing && setup_.scheduler->idle() && compiling_.empty()) return;
     } catch (...) {
-      return break_down("the engine has failed: planning");
+      return break_down(caught_exception("the engine has failed: planning"));
     }
   }
 }
@@ -178,7 +177,7 @@ bool ThreadedEngine::plan_between_steps() {
     plan_once(false);
     planned();
   } catch (...) {
-    break_down("the engine has failed: planning");
+    break_down(caught_exception("the engine has failed: planning"));
   }
   return true;
 }
@@ -265,22 +264,26 @@ void ThreadedEngine::execute() {
   for (StepSlot* next = nullptr; plans_.pop(next);) {
     if (failed()) return;
     try {
-      run_step(*next);
+      if (Status device = run_step(*next); !device.ok())
+        return break_down(device.with_context("the engine has failed: its device"));
     } catch (...) {
-      return break_down("the engine has failed: between two steps");
+      return break_down(caught_exception("the engine has failed: between two steps"));
     }
     if (!plan_between_steps()) work_.notify_one();
   }
 }
 
-void ThreadedEngine::run_step(StepSlot& slot) {
+Status ThreadedEngine::run_step(StepSlot& slot) {
   for (auto& sequence : slot.additions) executor_.add(std::move(sequence));
   for (const RequestId id : slot.removals) executor_.remove(id);
   slot.times.run_start = now();
   executor_.run(slot.plan, slot.outcome);
   slot.times.run_end = now();
+  // What the step chose is worth nothing then, and nobody hears of it.
+  DI_RETURN_IF_ERROR(setup_.ops->health());
   const std::lock_guard lock(mutex_);
   inbox_.outcomes.push_back(&slot);
+  return {};
 }
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options, std::unique_ptr<Ops> ops) {

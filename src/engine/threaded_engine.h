@@ -104,13 +104,13 @@ class ThreadedEngine final : public Engine {
   void execute();
   void deliver();
 
-  // Nothing can go on: called in a catch block of planner or executor, which leave then.
-  void break_down(std::string_view doing) noexcept;
+  // Nothing can go on: called by planner or executor, which leave then.
+  void break_down(Status why) noexcept;
   bool failed() const;
 
   // Of the planner: one call at a time, under planning_mutex_, with what was taken_ from the inbox.
   void plan_once(bool closing);
-  void run_step(StepSlot& slot);
+  Status run_step(StepSlot& slot);  // the device's, as far as it has told of an error
   // By the executor: plans on when outcomes are all that there is to take and few sequences run; else false.
   bool plan_between_steps();
   void planned();             // after each plan_once()

@@ -17,6 +17,7 @@
 #include "engine/generator_suite.h"
 #include "models/open_model.h"
 #include "models/synthetic_model.h"
+#include "ops/watched_ops.h"
 
 namespace deepinfer {
 namespace {
@@ -107,6 +108,29 @@ TEST(BrokenStep, EndsItsRequestsAndNoOthers) {
     EXPECT_EQ(stats.submitted, stats.ended);
     EXPECT_EQ(stats.running + stats.waiting, 0);
   }
+}
+
+// A device that has told of an error computes nothing more.
+class SickOps final : public WatchedOps {
+ public:
+  SickOps(std::unique_ptr<Ops> ops, int healthy_steps) : WatchedOps(std::move(ops)), left_(healthy_steps) {}
+  Status health() override { return left_-- > 0 ? Status() : Status(StatusCode::kDeviceFailure, "an illegal address"); }
+
+ private:
+  int left_;
+};
+
+TEST(BrokenStep, ADeviceErrorEndsTheEngineAndNoStepOfItIsTold) {
+  EngineRun run({"sick", [] { return std::make_unique<SickOps>(kCpu.make(), 20); }},
+                null_engine([](WatchedModel::Call) {}));
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 3; ++i) ids.push_back(run.submit(counting_from(10 * i, 50)).value());
+  run.engine().drain();
+  for (int i = 0; i < 3; ++i)
+    expect_count(run.seen(ids[static_cast<size_t>(i)]), 10 * i, 50, "its device: an illegal address");
+  EXPECT_EQ(std::ssize(run.seen(ids[0]).tokens), 20);
+  EXPECT_EQ(run.engine().stats().state, EngineState::kFailed);
+  EXPECT_EQ(run.submit(counting_from(1, 1)).status().code(), StatusCode::kDeviceFailure);
 }
 
 // Chunks of a prompt that follow a broken one are in flight already.

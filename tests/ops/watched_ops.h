@@ -11,7 +11,7 @@
 
 namespace deepinfer {
 
-class WatchedOps final : public Ops {
+class WatchedOps : public Ops {
  public:
   using Rows = std::vector<std::vector<int32_t>>;  // of one call
 
@@ -20,6 +20,9 @@ class WatchedOps final : public Ops {
   std::vector<Rows> routes, selections;
 
   std::string_view name() const override { return ops_->name(); }
+  Memory& memory() override { return ops_->memory(); }
+  Status health() override { return ops_->health(); }
+  void bind_caller() override { ops_->bind_caller(); }
   Status prepare(const OpsLimits& limits) override { return ops_->prepare(limits); }
   void route(const Route& op) override {
     ops_->route(op);

@@ -114,7 +114,9 @@ TEST(AccessLog, NothingIsInjected) {
     for (size_t i = 0; i < line.size(); ++i) {
       const auto c = static_cast<unsigned char>(line[i]);
       EXPECT_TRUE(c >= 0x20 && c != 0x7F) << byte;
-      if (c == 0xC2 && i + 1 < line.size()) EXPECT_GE(static_cast<unsigned char>(line[i + 1]), 0xA0) << byte;
+      if (c == 0xC2 && i + 1 < line.size()) {
+        EXPECT_GE(static_cast<unsigned char>(line[i + 1]), 0xA0) << byte;
+      }
     }
     const auto parsed = nlohmann::json::parse(line);
     EXPECT_EQ(parsed.size(), 10u) << line;
