@@ -122,8 +122,9 @@ bool wait_for_the_end(const Engine& engine, const TerminationSignals& signals, c
 ExitCode run_server(const ServerOptions& options) {
   ServerParts parts;
   if (const Status status = check_options(options, parts); !status.ok()) return report_usage_error(status.message());
-  if (const Status status = open_files(options, parts); !status.ok()) return report_error(status);
+  // Before the first thread, the log's: a signal ends the process where any thread does not hold it back.
   const TerminationSignals signals;
+  if (const Status status = open_files(options, parts); !status.ok()) return report_error(status);
   Result<LoadedEngine> loaded = open_engine(options.engine);
   if (!loaded.ok()) return report_error(loaded.status());
   return serve(options, std::move(parts), std::move(*loaded), signals);

@@ -65,12 +65,15 @@ TEST_F(HttpDisconnectTest, LateInterestIsToldAtOnce) {
   const auto exchange = held_.next();
   client.reset();
   ASSERT_TRUE(eventually([&] { return server_->stats().clients_left == 1; }));
-  int calls = 0;
-  ASSERT_TRUE(eventually([&] {  // the count comes a moment before
-    exchange->on_client_gone([&] { ++calls; });
-    return calls > 0;
+  // The count comes a moment before; an interest of that moment may be told beside the one that came after it.
+  const auto calls = std::make_shared<std::atomic<int>>(0);
+  int asked = 0;
+  ASSERT_TRUE(eventually([&] {
+    ++asked;
+    exchange->on_client_gone([calls] { ++*calls; });
+    return *calls > 0;
   }));
-  EXPECT_EQ(calls, 1);
+  EXPECT_LE(*calls, asked);
 }
 
 TEST_F(HttpDisconnectTest, AnsweredRequestIsNotGone) {

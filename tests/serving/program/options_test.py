@@ -44,6 +44,8 @@ class OptionsTest(unittest.TestCase):
             "max-context": "2000", "step-rows": "256", "draft-tokens": "2", "draft-schedule": quoted("all"),
             "backend": quoted("cpu"), "log-stats": "1000", "trace": quoted(self.path(run_name + ".trace")),
             "request-log": quoted(self.path(run_name + ".requests")),
+            "files-dir": quoted(self.path(run_name + ".files")), "files-size": "0.5",
+            "cors-origin": '["https://one.example", "https://two.example"]',
         }
 
     def options_printed(self, *options):
