@@ -135,7 +135,9 @@ std::map<std::string, MetricFamily> checked_exposition(const std::string& text) 
       EXPECT_TRUE(typed && sample->name.starts_with(family)) << line << " in " << family;
       EXPECT_TRUE(histogram ? suffix == "_bucket" || suffix == "_sum" || suffix == "_count" : suffix.empty()) << line;
       EXPECT_TRUE(seen.emplace(sample->name, sample->labels).second) << line << " is there twice";
-      if (families[family].type == "counter") EXPECT_GE(sample->value, 0) << line;
+      if (families[family].type == "counter") {
+        EXPECT_GE(sample->value, 0) << line;
+      }
       ++families[family].samples;
       samples[family].push_back(*sample);
     }
