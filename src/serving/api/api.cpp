@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "engine/metrics/exposition.h"
 #include "serving/api/cross_origin.h"
 #include "serving/api/process_metrics.h"
 #include "text/json_text.h"
@@ -313,11 +314,12 @@ std::string Api::metrics_text() const {
   text += prometheus_text(engine_.stats(), model);
   text += metrics_.text();
   text += process_metrics_text();
-  if (options_.batches != nullptr)
-    text += fmt::format(
-        "# HELP deepinfer_batches_unfinished Batches that have not ended.\n"
-        "# TYPE deepinfer_batches_unfinished gauge\ndeepinfer_batches_unfinished {}\n",
-        options_.batches->unfinished());
+  if (options_.batches != nullptr) {
+    Exposition batches;
+    batches.gauge("deepinfer_batches_unfinished", "Batches that have not ended.",
+                  static_cast<int64_t>(options_.batches->unfinished()));
+    text += batches.take();
+  }
   if (options_.transport_metrics) text += options_.transport_metrics();
   return text;
 }

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 
+#include "apps/temporary_folder.h"
 #include "engine/metrics/engine_metrics.h"
 #include "engine/metrics/exposition.h"
 #include "serving/api/api_test_server.h"
@@ -58,6 +59,13 @@ std::string metrics_text() {
     options.engine_metrics->request_ended(1, ended(reason), std::chrono::seconds(60));
   options.transport_metrics = [] { return transport_metrics_text({}); };
   options.keys = ApiKeys::parse("sk-one name=team-1\nsk-two\n", "keys").value();
+  const TemporaryFolder folder;
+  options.files = FileStore::open(folder.path(), {}).value();
+  BatchServiceOptions batches;
+  batches.requests = options.requests;
+  batches.owner = batch_owners(options.keys.get());
+  batches.clock = [] { return int64_t{1000}; };
+  options.batches = BatchService::open(engine, *options.files, std::move(batches)).value();
   Api api(engine, std::move(options));
   const auto send = [&](HttpRequest request, const std::string& key) {
     request.headers.emplace_back("x-api-key", key);
