@@ -59,7 +59,7 @@ std::string metrics_text() {
     options.engine_metrics->request_ended(1, ended(reason), std::chrono::seconds(60));
   options.transport_metrics = [] { return transport_metrics_text({}); };
   options.keys = ApiKeys::parse("sk-one name=team-1\nsk-two\n", "keys").value();
-  const TemporaryFolder folder;
+  const cli::TemporaryFolder folder;
   options.files = FileStore::open(folder.path(), {}).value();
   BatchServiceOptions batches;
   batches.requests = options.requests;
