@@ -149,7 +149,7 @@ class Walk {
     for (const auto& [key, value] : object.items()) {
       if (value.is_null()) continue;
       const auto found = std::find_if(known.members.begin(), known.members.end(),
-                                      [&](const KnownMember& member) { return member.name == key; });
+                                      [&name = key](const KnownMember& member) { return member.name == name; });
       const Place here{&place, key};
       if (found == known.members.end()) {
         add(here.text());
