@@ -122,7 +122,8 @@ void Lifecycle::delivered() {
   {
     const std::lock_guard lock(mutex_);
     DI_CHECK(change_ && change_->made, "a change is made before it is delivered");
-    change_->done = true;
+    // Where the engine closed meanwhile, whoever waits is told that, however soon it wakes.
+    change_->done = closed_.ok();
     change_.reset();
   }
   done_.notify_all();

@@ -22,7 +22,7 @@ def begin(server, tokens):
 
 def test_answers_are_finished(start_server):
     server = start_server("--drain-seconds", "120")
-    stream = begin(server, 200)
+    stream = begin(server, 2000)  # still under way when the next request comes
     server.process.send_signal(signal.SIGTERM)
     time.sleep(0.2)
     with pytest.raises(openai.InternalServerError) as refused:
