@@ -18,6 +18,12 @@ void check_records(const BlockList& list, int64_t records) {
   DI_CHECK(records <= list.count * list.rows_per_block, "a list names its blocks' count");
 }
 
+// The blocks that a sequence's records go to.
+BlockList* destination(StoreSequence& sequence) {
+  check_records(sequence.destination, sequence.rows > 0 ? sequence.record + sequence.rows : 0);
+  return &sequence.destination;
+}
+
 }  // namespace
 
 // launch(list, first, last): the sequences [first, last) as a list on the device.
@@ -72,25 +78,17 @@ void AnyOps::compress_pairs(const CompressPairs& op) {
 void AnyOps::store_compressed(const StoreCompressed& op) {
   StoreCompressed there = op;
   there.sequences = nullptr;
-  for_lists(
-      op.sequences, op.sequence_count,
-      [](StoreSequence& sequence) {
-        check_records(sequence.destination, sequence.rows > 0 ? sequence.record + sequence.rows : 0);
-        return &sequence.destination;
-      },
-      [&](const SequenceList<StoreSequence>& list, int, int) { return any_store_compressed(there, list, stream_); });
+  for_lists(op.sequences, op.sequence_count, destination, [&](const SequenceList<StoreSequence>& list, int, int) {
+    return any_store_compressed(there, list, stream_);
+  });
 }
 
 void AnyOps::store_index_keys(const StoreIndexKeys& op) {
   StoreIndexKeys there = op;
   there.sequences = nullptr;
-  for_lists(
-      op.sequences, op.sequence_count,
-      [](StoreSequence& sequence) {
-        check_records(sequence.destination, sequence.rows > 0 ? sequence.record + sequence.rows : 0);
-        return &sequence.destination;
-      },
-      [&](const SequenceList<StoreSequence>& list, int, int) { return any_store_index_keys(there, list, stream_); });
+  for_lists(op.sequences, op.sequence_count, destination, [&](const SequenceList<StoreSequence>& list, int, int) {
+    return any_store_index_keys(there, list, stream_);
+  });
 }
 
 Status AnyOps::attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows) {
