@@ -73,18 +73,6 @@ bool is_mapped(uintptr_t address) {
   return msync(reinterpret_cast<void*>(address / 4096 * 4096), 4096, MS_ASYNC) == 0;
 }
 
-// Words of a kernel's arguments that are addresses of the host's memory.
-void refuse_host_pointers(const void* arguments, size_t bytes) {
-  for (size_t i = 0; i + 8 <= bytes; i += 8) {
-    uintptr_t word;
-    std::memcpy(&word, static_cast<const std::byte*>(arguments) + i, 8);
-    if (word < 0x500000000000u || word > 0x7fffffffffffu || arena().has(reinterpret_cast<const void*>(word))) continue;
-    if (word % 256 < 3 || !is_mapped(word)) continue;  // an enumeration, or anything, before padding
-    std::fprintf(stderr, "argument byte %zu of a kernel: %zx is not device memory\n", i, static_cast<size_t>(word));
-    std::abort();
-  }
-}
-
 }  // namespace
 
 std::byte* shared_memory() {
@@ -101,10 +89,20 @@ bool shared_allowed(const void* kernel, size_t bytes) {
   return bytes <= 48 * 1024 || (found != allowed().end() && static_cast<size_t>(found->second) >= bytes);
 }
 
-cudaError_t launch(const cudaLaunchConfig_t& config, const void* arguments, size_t bytes, FunctionRef<void()> thread) {
+void refuse_host_pointers(const void* arguments, size_t bytes) {
+  for (size_t i = 0; i + 8 <= bytes; i += 8) {
+    uintptr_t word;
+    std::memcpy(&word, static_cast<const std::byte*>(arguments) + i, 8);
+    if (word < 0x500000000000u || word > 0x7fffffffffffu || arena().has(reinterpret_cast<const void*>(word))) continue;
+    if (!is_mapped(word)) continue;
+    std::fprintf(stderr, "argument byte %zu of a kernel: %zx is not device memory\n", i, static_cast<size_t>(word));
+    std::abort();
+  }
+}
+
+cudaError_t launch(const cudaLaunchConfig_t& config, size_t argument_bytes, FunctionRef<void()> thread) {
   const dim3 grid = config.gridDim;
-  if (grid.y > 65535 || grid.z > 65535 || bytes > 4096) return cudaErrorInvalidValue;
-  refuse_host_pointers(arguments, bytes);
+  if (grid.y > 65535 || grid.z > 65535 || argument_bytes > 4096) return cudaErrorInvalidValue;
   static uint64_t order = 1;
   const size_t shared = (config.dynamicSmemBytes + 15) / 16 * 16;
   current_shared = static_cast<std::byte*>(std::aligned_alloc(16, shared + 16));

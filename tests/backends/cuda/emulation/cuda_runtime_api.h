@@ -51,7 +51,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 namespace deepinfer::emulation {
 // The launch's shared memory, of exactly the size it named.
 std::byte* shared_memory();
-cudaError_t launch(const cudaLaunchConfig_t& config, const void* arguments, size_t bytes, FunctionRef<void()> thread);
+cudaError_t launch(const cudaLaunchConfig_t& config, size_t argument_bytes, FunctionRef<void()> thread);
+// Ends the program if a word of a kernel's arguments, whose padding is zero, is an address of the host's memory.
+void refuse_host_pointers(const void* arguments, size_t bytes);
 void allow_shared(const void* kernel, int bytes);
 bool shared_allowed(const void* kernel, size_t bytes);
 }  // namespace deepinfer::emulation
@@ -67,5 +69,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                const Arguments& arguments) {
   if (!deepinfer::emulation::shared_allowed(reinterpret_cast<const void*>(kernel), config->dynamicSmemBytes))
     return cudaErrorInvalidValue;
-  return deepinfer::emulation::launch(*config, &arguments, sizeof arguments, [&] { kernel(arguments); });
+#if __has_builtin(__builtin_clear_padding)
+  Arguments words = arguments;  // what lay in padding before looks like addresses at times
+  __builtin_clear_padding(&words);
+  deepinfer::emulation::refuse_host_pointers(&words, sizeof words);
+#endif
+  return deepinfer::emulation::launch(*config, sizeof arguments, [&] { kernel(arguments); });
 }
