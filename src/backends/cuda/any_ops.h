@@ -1,4 +1,4 @@
-// AnyOps: every operation by the any_ kernels.  Files: any_ops.cpp (memory, rows, products, experts), any_ops_lists.cpp
+// AnyOps: every operation by the any_ kernels, and the base of paths that have kernels of their own for some.  Files: any_ops.cpp (memory, rows, products, experts), any_ops_lists.cpp
 // (operations over sequences), any_ops_sample.cpp.
 //
 // The first error of the device stays: later operations do nothing, health() tells it.
@@ -16,7 +16,7 @@
 
 namespace deepinfer::cuda {
 
-class AnyOps final : public Ops {
+class AnyOps : public Ops {
  public:
   AnyOps() = default;
   ~AnyOps() override;
@@ -53,11 +53,14 @@ class AnyOps final : public Ops {
   void add_rows(const AddRows& op) override;
   void sample(const Sample& op) override;
 
- private:
+ protected:
   bool well() const { return status_.ok(); }
   void note(Status status) {
     if (status_.ok() && !status.ok()) status_ = std::move(status);
   }
+  Stream stream() const { return stream_; }
+
+ private:
   template <typename Sequence, typename BlocksOf, typename Launch>
   void for_lists(const Sequence* sequences, int count, BlocksOf blocks_of, Launch launch);
   Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows);

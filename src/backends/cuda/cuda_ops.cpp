@@ -9,10 +9,11 @@
 
 #include "backends/cuda/any_ops.h"
 #include "backends/cuda/launch/cuda_status.h"
+#include "backends/cuda/sm90_ops.h"
 
 namespace deepinfer {
 
-Result<std::unique_ptr<Ops>> make_cuda_ops() {
+Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path) {
   using cuda::cuda_status;
   int device = 0, major = 0, minor = 0;
   DI_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "no GPU"));
@@ -21,12 +22,20 @@ Result<std::unique_ptr<Ops>> make_cuda_ops() {
   if (major < 8)
     return unsupported(
         fmt::format("a GPU of compute capability 8.0 or more is needed, this one has {}.{}", major, minor));
-  const char* variable = std::getenv("DEEPINFER_CUDA_PATH");
-  const std::string_view path = variable == nullptr ? "any" : variable;
-  if (path == "sm90")
-    return unsupported("DEEPINFER_CUDA_PATH=sm90: not every operation has an SM90 kernel yet; use any");
-  if (path != "any") return invalid_argument(fmt::format("DEEPINFER_CUDA_PATH={}: `any` is the only path", path));
-  auto ops = std::make_unique<cuda::AnyOps>();
+  const bool hopper = major == 9 && minor == 0;
+  const char* const variable = std::getenv("DEEPINFER_CUDA_PATH");
+  if (path.empty()) path = variable != nullptr ? variable : hopper ? "sm90" : "any";
+  if (path != "any" && path != "sm90")
+    return invalid_argument(fmt::format("DEEPINFER_CUDA_PATH={}: allowed are any, sm90", path));
+  if (path == "sm90" && !hopper)
+    return unsupported(fmt::format(
+        "DEEPINFER_CUDA_PATH=sm90: it is for compute capability 9.0, this GPU has {}.{}; use any", major, minor));
+  std::unique_ptr<cuda::AnyOps> ops;
+  if (path == "sm90") {
+    ops = std::make_unique<cuda::Sm90Ops>();
+  } else {
+    ops = std::make_unique<cuda::AnyOps>();
+  }
   DI_RETURN_IF_ERROR(ops->open());
   return std::unique_ptr<Ops>(std::move(ops));
 }

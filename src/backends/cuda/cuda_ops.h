@@ -2,15 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "base/status.h"
 #include "ops/ops.h"
 
 namespace deepinfer {
 
-// The kernels that suit the GPU: for now those for every GPU from compute capability 8.0 on ("cuda/any").  The variable
-// DEEPINFER_CUDA_PATH forces a path: `any`; `sm90` is refused, as not every operation has such a kernel yet.
-// kDeviceFailure where there is no GPU, kUnsupported where it is too old or the path does not exist.
-Result<std::unique_ptr<Ops>> make_cuda_ops();
+// The kernels that suit the GPU: "cuda/sm90" on Hopper (compute capability 9.0), else "cuda/any", for 8.0 and more.  A
+// path by name, `any` or `sm90`, goes before the variable DEEPINFER_CUDA_PATH, and that before the GPU's own.
+// kDeviceFailure where there is no GPU, kUnsupported where it is not one for the path, kInvalidArgument where no path
+// has that name.
+Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path = {});
 
 }  // namespace deepinfer

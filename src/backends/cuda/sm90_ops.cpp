@@ -1,0 +1,1 @@
+#include "backends/cuda/sm90_ops.h"

@@ -1,0 +1,16 @@
+// Sm90Ops: the operations on Hopper: those that have a kernel for it by that, the others by the any_ kernels, which are
+// part of this path.  An operation belongs to one of the two whatever its shape, or both give the same bits.
+#pragma once
+
+#include <string_view>
+
+#include "backends/cuda/any_ops.h"
+
+namespace deepinfer::cuda {
+
+class Sm90Ops final : public AnyOps {
+ public:
+  std::string_view name() const override { return "cuda/sm90"; }
+};
+
+}  // namespace deepinfer::cuda
