@@ -1,7 +1,10 @@
 #include "bench/generated_weights.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace deepinfer::bench {
 namespace {
@@ -54,6 +57,32 @@ void generate_weight(std::string_view name, DType dtype, std::byte* data, uint64
     default:
       fill_words(data, bytes, seed, ~uint64_t{0}, 0);  // FP4 pairs: every code is a number
   }
+}
+
+Status DeviceWeights::generate(std::string_view name, DType dtype, std::byte* data, uint64_t bytes) {
+  constexpr uint64_t kPattern = uint64_t{64} << 20, kSmall = uint64_t{1} << 20;
+  // Norms, biases and scales are told apart by their names; what is large is a matrix or its scales.
+  if (bytes <= kSmall || dtype == DType::kF32) {
+    std::vector<std::byte> host(bytes);
+    generate_weight(name, dtype, host.data(), bytes);
+    memory_.write(data, host.data(), bytes);
+    return {};
+  }
+  if (!patterns_.contains(dtype)) {
+    DI_ASSIGN_OR_RETURN(Buffer pattern, Buffer::allocate(kPattern, memory_));
+    std::vector<std::byte> host(kPattern);
+    generate_weight("pattern", dtype, host.data(), kPattern);
+    memory_.write(pattern.data(), host.data(), kPattern);
+    patterns_.emplace(dtype, std::move(pattern));
+  }
+  const Buffer& pattern = patterns_.at(dtype);
+  for (uint64_t done = 0; done < bytes;) {
+    from_ = (from_ + 4096 * 7) % (kPattern / 2);
+    const uint64_t part = std::min(bytes - done, kPattern - from_);
+    memory_.copy(data + done, pattern.data() + from_, part);
+    done += part;
+  }
+  return {};
 }
 
 }  // namespace deepinfer::bench

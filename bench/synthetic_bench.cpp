@@ -145,7 +145,7 @@ Status bench_synthetic_model(const SyntheticBenchOptions& options, Ops& backend,
   for (const int64_t rows : options.prefill) longest = std::max(longest, rows);
   const int64_t chunk = std::min(options.prefill_chunk, longest);
   DI_ASSIGN_OR_RETURN(const auto layers, SyntheticLayers::make(layer_slice(options.config, options.layers, experts),
-                                                               chunk, longest + 1, ops));
+                                                               {.rows = chunk, .context = longest + 1}, ops));
   DI_ASSIGN_OR_RETURN(ReadBandwidth bandwidth, ReadBandwidth::prepare(static_cast<int64_t>(buffer_bytes), pool));
   SyntheticBench bench(options, *layers, std::move(bandwidth), pool, ops);
   for (const int64_t rows : options.prefill) DI_RETURN_IF_ERROR(bench.prefill(rows, chunk, sink));

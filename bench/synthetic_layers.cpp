@@ -1,10 +1,13 @@
 #include "bench/synthetic_layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <bit>
+#include <charconv>
 #include <cmath>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -32,23 +35,28 @@ bool is_picture_encoder(std::string_view name) {
   return name.starts_with("vision.") || name.starts_with("aligner.") || name.starts_with("image_");
 }
 
-// The tensors that need memory: experts once for all layers ("12.w1.weight"), the picture encoder never.
+// The tensors that need memory: experts once for all layers that share them ("3.12.w1.weight"), the picture encoder
+// never.
 struct Wanted {
   std::string key;
   DType dtype;
   uint64_t bytes;
 };
-std::string memory_key(std::string_view name) {
+std::string memory_key(std::string_view name, int expert_layers) {
   const size_t at = name.find(kExperts);
-  return std::string(at == std::string_view::npos ? name : name.substr(at + kExperts.size()));
+  if (at == std::string_view::npos) return std::string(name);
+  int layer = 0;
+  const size_t number = name.rfind('.', at - 1) + 1;
+  std::from_chars(name.data() + number, name.data() + at, layer);
+  return fmt::format("{}.{}", layer % expert_layers, name.substr(at + kExperts.size()));
 }
 
-std::vector<Wanted> wanted_tensors(const v41::Config& config, const v41::LayerTable& table) {
+std::vector<Wanted> wanted_tensors(const v41::Config& config, const v41::LayerTable& table, int expert_layers) {
   std::vector<Wanted> list;
   std::map<std::string, bool> seen;
   v41::visit_tensors(config, table, [&](std::string_view name, DType dtype, const Shape& shape) -> const void* {
     if (is_picture_encoder(name)) return nullptr;
-    const std::string key = memory_key(name);
+    const std::string key = memory_key(name, expert_layers);
     if (!std::exchange(seen[key], true)) list.push_back({key, dtype, tensor_bytes(dtype, shape)});
     return nullptr;
   });
@@ -79,7 +87,7 @@ int64_t visible_rows(const v41::LayerSpec& spec, int64_t position) {
 }  // namespace
 
 v41::Config layer_slice(const v41::Config& released, int layers, int experts) {
-  v41::Config c = released;
+  v41::Config c = whole_network(released);
   const int encoder = layers / 2;
   c.num_hidden_layers = layers;
   c.n_routed_experts = experts;
@@ -92,6 +100,12 @@ v41::Config layer_slice(const v41::Config& released, int layers, int experts) {
   c.index_source_layer_ids = c.kv_source_layer_ids;
   for (int layer = encoder + 4; layer < layers; layer += 4) c.index_source_layer_ids.push_back(layer);
   c.candidate_source_layer_id = encoder;
+  return c;
+}
+
+v41::Config whole_network(const v41::Config& released) {
+  v41::Config c = released;
+  c.compress_ratios.resize(static_cast<size_t>(c.num_hidden_layers));
   c.engram_layer_ids.clear();
   c.engram_num_embeddings.clear();
   c.engram_max_ngram_size = 0;
@@ -123,84 +137,168 @@ class SyntheticLayers::FiniteProbe : public v41::LayerProbe {
   bool& finite_;
 };
 
-SyntheticLayers::SyntheticLayers(const v41::Config& slice)
-    : config_(slice), table_(v41::make_layer_table(slice).value()), groups_(v41::make_cache_groups(config_, table_)) {}
+SyntheticLayers::SyntheticLayers(const v41::Config& slice, const SyntheticPlan& plan, Memory& memory)
+    : config_(slice),
+      plan_(plan),
+      memory_(memory),
+      table_(v41::make_layer_table(slice).value()),
+      groups_(v41::make_cache_groups(config_, table_)) {}
 
 SyntheticLayers::~SyntheticLayers() = default;
 
-uint64_t SyntheticLayers::weight_bytes(const v41::Config& slice) {
+uint64_t SyntheticLayers::weight_bytes(const v41::Config& slice, int expert_layers) {
   uint64_t bytes = 0;
-  for (const Wanted& tensor : wanted_tensors(slice, v41::make_layer_table(slice).value()))
+  for (const Wanted& tensor : wanted_tensors(slice, v41::make_layer_table(slice).value(), expert_layers))
     bytes += aligned(tensor.bytes);
   return bytes;
 }
 
+uint64_t SyntheticLayers::cache_bytes(const v41::Config& slice, int64_t context) {
+  const CacheLayout layout = v41::make_cache_groups(slice, v41::make_layer_table(slice).value()).layout;
+  const int64_t blocks = (context + layout.tokens_per_block - 1) / layout.tokens_per_block;
+  return static_cast<uint64_t>(layout.bytes_per_sequence() + blocks * layout.bytes_per_block());
+}
+
 Status SyntheticLayers::generate_weights() {
-  DI_ASSIGN_OR_RETURN(Buffer memory, Buffer::allocate(weight_bytes(config_)));
-  const std::vector<Wanted> wanted = wanted_tensors(config_, table_);
+  DI_ASSIGN_OR_RETURN(weight_memory_, Buffer::allocate(weight_bytes(config_, plan_.expert_layers), memory_));
+  const std::vector<Wanted> wanted = wanted_tensors(config_, table_, plan_.expert_layers);
   std::map<std::string, std::byte*> places;
   std::vector<std::byte*> starts;
   uint64_t offset = 0;
   for (const Wanted& tensor : wanted) {
-    starts.push_back(memory.data() + offset);
+    starts.push_back(weight_memory_.data() + offset);
     places[tensor.key] = starts.back();
     offset += aligned(tensor.bytes);
   }
-  ThreadPool pool;
-  pool.parallel_for(static_cast<int64_t>(wanted.size()), [&](int64_t i, int) {
-    const auto at = static_cast<size_t>(i);
-    generate_weight(wanted[at].key, wanted[at].dtype, starts[at], wanted[at].bytes);
-  });
+  if (memory_.is_host()) {
+    ThreadPool pool;
+    pool.parallel_for(static_cast<int64_t>(wanted.size()), [&](int64_t i, int) {
+      const auto at = static_cast<size_t>(i);
+      generate_weight(wanted[at].key, wanted[at].dtype, starts[at], wanted[at].bytes);
+    });
+  } else {
+    DeviceWeights device(memory_);
+    for (size_t i = 0; i < wanted.size(); ++i)
+      DI_RETURN_IF_ERROR(device.generate(wanted[i].key, wanted[i].dtype, starts[i], wanted[i].bytes));
+    memory_.finish();
+  }
   weights_ = v41::visit_tensors(config_, table_, [&](std::string_view name, DType, const Shape&) -> const void* {
     if (is_picture_encoder(name)) return nullptr;
-    std::byte* place = places.at(memory_key(name));
+    std::byte* place = places.at(memory_key(name, plan_.expert_layers));
     if (name.ends_with(".ffn.gate.bias")) gate_biases_.push_back(reinterpret_cast<float*>(place));
     return place;
   });
-  memory_.push_back(std::move(memory));
   return {};
 }
 
-Result<std::unique_ptr<SyntheticLayers>> SyntheticLayers::make(const v41::Config& slice, int64_t rows, int64_t context,
+Status SyntheticLayers::make_caches(int64_t sequences, int64_t context) {
+  DI_CHECK(sequences <= plan_.sequences && context <= plan_.context, "within the plan");
+  caches_.clear();
+  tokens_.clear();
+  for (int64_t s = 0; s < sequences; ++s) {
+    DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(groups_.layout, memory_));
+    DI_RETURN_IF_ERROR(cache.reserve(context));
+    caches_.push_back(std::move(cache));
+    std::vector<int32_t>& tokens = tokens_.emplace_back(static_cast<size_t>(context));
+    for (size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<int32_t>(((i + 7919u * static_cast<size_t>(s)) * 2654435761u) %
+                                       static_cast<size_t>(config_.vocab_size));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<SyntheticLayers>> SyntheticLayers::make(const v41::Config& slice, const SyntheticPlan& plan,
                                                                Ops& ops) {
-  std::unique_ptr<SyntheticLayers> layers(new SyntheticLayers(slice));
+  std::unique_ptr<SyntheticLayers> layers(new SyntheticLayers(slice, plan, ops.memory()));
   DI_RETURN_IF_ERROR(layers->generate_weights());
-  DI_ASSIGN_OR_RETURN(SequenceCache cache, SequenceCache::create(layers->groups_.layout, ops.memory()));
-  DI_RETURN_IF_ERROR(cache.reserve(context));
-  layers->cache_ = std::make_unique<SequenceCache>(std::move(cache));
-  layers->tokens_.resize(static_cast<size_t>(context));
-  for (size_t i = 0; i < layers->tokens_.size(); ++i)
-    layers->tokens_[i] = static_cast<int32_t>((i * 2654435761u) % kVocabulary);
-  const StepLimits limits{.rows = rows, .sequences = 1, .logit_rows = 1, .max_context = context};
+  DI_RETURN_IF_ERROR(layers->make_caches(1, plan.context));
+  const StepLimits limits{
+      .rows = plan.rows, .sequences = plan.sequences, .logit_rows = plan.sequences, .max_context = plan.context};
   DI_ASSIGN_OR_RETURN(v41::Activations activations, v41::Activations::plan(layers->config_, limits, ops.memory()));
   DI_RETURN_IF_ERROR(ops.prepare(v41::ops_limits(layers->config_, limits)));
   layers->forward_ = std::make_unique<v41::Forward>(
       v41::ForwardParts{layers->config_, layers->table_, layers->groups_, layers->hash_, layers->weights_, ops}, limits,
       std::move(activations));
-  layers->probe_ = std::make_unique<FiniteProbe>(slice.num_hidden_layers, layers->finite_);
-  layers->forward_->probe = layers->probe_.get();
+  if (ops.memory().is_host()) {
+    layers->probe_ = std::make_unique<FiniteProbe>(slice.num_hidden_layers, layers->finite_);
+    layers->forward_->probe = layers->probe_.get();
+  }
   return layers;
 }
 
-void SyntheticLayers::run(int64_t position, int64_t rows) {
-  StepSequence sequence;
-  sequence.cache = cache_->view();
-  sequence.tokens = std::span<const int32_t>(tokens_).first(static_cast<size_t>(position + rows));
-  sequence.rows = rows;
-  sequence.position = position;
-  sequence.logits_from = position + rows;
-  forward_->run({&sequence, 1});
+void SyntheticLayers::fill_records() {
+  // As e4m3 at most 448 and no NaN, as a power of two at most 1/2; FP4 takes any.
+  constexpr uint64_t kNumbers = uint64_t{1} << 20;
+  std::vector<std::byte> bytes(kNumbers);
+  uint32_t state = 1;
+  for (std::byte& b : bytes) b = std::byte(0x70 | (((state = state * 1664525u + 1013904223u) >> 24) & 0x0e));
+  Buffer numbers = Buffer::allocate(kNumbers, memory_).value();
+  memory_.write(numbers.data(), bytes.data(), kNumbers);
+  uint64_t from = 0;
+  const auto fill = [&](std::byte* to, int64_t count) {
+    const auto size = static_cast<uint64_t>(count);
+    DI_CHECK(size <= kNumbers, "the records of a block are few");
+    from = from + size > kNumbers ? 0 : from;
+    memory_.copy(to, numbers.data() + from, size);
+    from += size;
+  };
+  for (const SequenceCache& cache : caches_) {
+    const CacheView view = cache.view();
+    for (const BlockList& list : view.histories)
+      for (int64_t b = 0; b < list.count; ++b) fill(list.blocks[b], list.rows_per_block * list.record_bytes);
+    size_t ring = 0;
+    for (const CacheGroupSpec& group : groups_.layout.groups) {
+      if (!group.is_ring()) continue;
+      for (size_t i = 0; i < group.layers.size(); ++i, ++ring)  // a running state is no record
+        if (group.retention == CacheRetention::kSlidingWindow)
+          fill(view.rings[ring].data, view.rings[ring].slots * view.rings[ring].record_bytes);
+    }
+  }
+  memory_.finish();
+}
+
+MatrixView<float> SyntheticLayers::run(int64_t position, int64_t rows, int64_t sequences, int64_t logits) {
+  std::vector<StepSequence> step(static_cast<size_t>(sequences));
+  for (size_t s = 0; s < step.size(); ++s) {
+    step[s].cache = caches_[s].view();
+    step[s].tokens = std::span<const int32_t>(tokens_[s]).first(static_cast<size_t>(position + rows));
+    step[s].rows = rows;
+    step[s].position = position;
+    step[s].logits_from = position + rows - logits;
+    step[s].choices = listener_;
+  }
+  return forward_->run(step);
+}
+
+int64_t SyntheticLayers::distinct_experts(int64_t position, int64_t sequences) {
+  struct Chosen final : ChoiceSink {
+    std::set<std::pair<int64_t, int32_t>> all;
+    void routed(int64_t, int64_t router, std::span<const int32_t> experts) override {
+      for (const int32_t expert : experts) all.insert({router, expert});
+    }
+    void selected(int64_t, int64_t, std::span<const int32_t>) override {}
+  } chosen;
+  listener_ = &chosen;
+  run(position, 1, sequences, 1);
+  listener_ = nullptr;
+  return static_cast<int64_t>(chosen.all.size());
+}
+
+void SyntheticLayers::set_gate_bias(const std::vector<float>& bias, size_t layer) {
+  memory_.write(gate_biases_[layer], bias.data(), bias.size() * sizeof(float));
 }
 
 void SyntheticLayers::force_experts(int64_t first) {
-  free_experts();
-  const int64_t experts = config_.n_routed_experts;
-  for (float* bias : gate_biases_)
-    for (int k = 0; k < config_.num_experts_per_tok; ++k) bias[first++ % experts] = 100;
+  for (size_t layer = 0; layer < gate_biases_.size(); ++layer) {
+    std::vector<float> bias(static_cast<size_t>(config_.n_routed_experts));
+    for (int k = 0; k < config_.num_experts_per_tok; ++k) bias[static_cast<size_t>(first++) % bias.size()] = 100;
+    set_gate_bias(bias, layer);
+  }
 }
 
 void SyntheticLayers::free_experts() {
-  for (float* bias : gate_biases_) std::fill_n(bias, config_.n_routed_experts, 0.0f);
+  const std::vector<float> none(static_cast<size_t>(config_.n_routed_experts));
+  for (size_t layer = 0; layer < gate_biases_.size(); ++layer) set_gate_bias(none, layer);
 }
 
 uint64_t SyntheticLayers::dense_bytes() const {
@@ -217,9 +315,7 @@ uint64_t SyntheticLayers::expert_bytes() const {
   return static_cast<uint64_t>(expert.w1.bytes() + expert.w3.bytes() + expert.w2.bytes());
 }
 
-uint64_t SyntheticLayers::bytes_of_token(int64_t position) const {
-  const uint64_t experts = static_cast<uint64_t>(config_.num_hidden_layers) *
-                           static_cast<uint64_t>(config_.num_experts_per_tok) * expert_bytes();
+uint64_t SyntheticLayers::record_bytes_of_token(int64_t position) const {
   int64_t records = 0;
   for (int layer = 0; layer < config_.num_hidden_layers; ++layer) {
     const v41::LayerSpec& spec = table_[layer];
@@ -228,7 +324,13 @@ uint64_t SyntheticLayers::bytes_of_token(int64_t position) const {
         std::min<int64_t>(visible_rows(spec, position), config_.index_topk) * main_kv_record_bytes(config_.head_dim);
     if (spec.owns_index()) records += visible_rows(spec, position) * index_record_bytes(config_.index_head_dim);
   }
-  return dense_bytes() + experts + static_cast<uint64_t>(records);
+  return static_cast<uint64_t>(records);
+}
+
+uint64_t SyntheticLayers::bytes_of_token(int64_t position) const {
+  const uint64_t experts = static_cast<uint64_t>(config_.num_hidden_layers) *
+                           static_cast<uint64_t>(config_.num_experts_per_tok) * expert_bytes();
+  return dense_bytes() + experts + record_bytes_of_token(position);
 }
 
 uint64_t SyntheticLayers::weight_bytes_of_step(int64_t rows) const {

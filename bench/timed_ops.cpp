@@ -71,6 +71,7 @@ template <typename Call>
 OpTime& TimedOps::time(std::string_view name, int64_t weight_bytes, Call&& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
+  ops_.memory().finish();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   auto found = times_.find(name);
   if (found == times_.end()) found = times_.emplace(name, OpTime{.name = std::string(name)}).first;
@@ -103,7 +104,8 @@ void TimedOps::route(const Route& op) {
 }
 
 void TimedOps::mixture_of_experts(const MixtureOfExperts& op) {
-  OpTime& entry = time("mixture_of_experts", expert_bytes(op), [&] { ops_.mixture_of_experts(op); });
+  const int64_t bytes = ops_.memory().is_host() ? expert_bytes(op) : 0;
+  OpTime& entry = time("mixture_of_experts", bytes, [&] { ops_.mixture_of_experts(op); });
   const int64_t shared = op.shared.w1.empty() ? 0 : multiply_adds(op.shared);
   entry.multiply_adds += op.x.rows * (shared + op.expert.columns * multiply_adds(op.experts[0]));
 }
@@ -179,6 +181,7 @@ void TimedOps::make_index_queries(const MakeIndexQueries& op) {
 
 void TimedOps::index_topk(const IndexTopk& op) {
   OpTime& entry = time("index_topk", 0, [&] { ops_.index_topk(op); });
+  if (!ops_.memory().is_host()) return;
   for (int s = 0; s < op.sequence_count; ++s) {
     const IndexSequence& sequence = op.sequences[s];
     for (int64_t i = 0; i < sequence.rows; ++i)
@@ -189,6 +192,7 @@ void TimedOps::index_topk(const IndexTopk& op) {
 
 void TimedOps::sparse_attention(const SparseAttention& op) {
   OpTime& entry = time("sparse_attention", 0, [&] { ops_.sparse_attention(op); });
+  if (!ops_.memory().is_host()) return;
   for (int s = 0; s < op.sequence_count; ++s) {
     const AttentionSequence& sequence = op.sequences[s];
     for (int64_t i = 0; i < sequence.rows; ++i)

@@ -1,5 +1,5 @@
 // TimedOps: an Ops that passes everything on to another one and notes where the time goes.
-// For benchmarks; a call costs two clock reads more.
+// For benchmarks; a call costs two clock reads more, and of a device it also waits for the end of each operation.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct OpTime {
   double seconds = 0;
   int64_t multiply_adds = 0;  // of matrix products, attention, row choice and hyper-connection mixing
   int64_t weight_bytes = 0;   // of matrix products: bytes of the weights used, each expert once a call
+  // Of a device neither counts what depends on choices made there.
 };
 
 class TimedOps : public Ops {
@@ -29,6 +30,8 @@ class TimedOps : public Ops {
   std::vector<OpTime> times() const;
 
   std::string_view name() const override { return ops_.name(); }
+  Memory& memory() override { return ops_.memory(); }
+  Status health() override { return ops_.health(); }
   Status prepare(const OpsLimits& limits) override { return ops_.prepare(limits); }
   void bind_caller() override { ops_.bind_caller(); }
   void embed_tokens(const EmbedTokens&) override;

@@ -24,6 +24,7 @@ void add_bench_command(CLI::App& program, Action& action) {
   bench.require_subcommand(1);
   add_bench_kernels_command(bench, action);
   add_bench_gpu_command(bench, action);
+  add_bench_gpu_model_command(bench, action);
   add_bench_model_command(bench, action);
   add_bench_load_commands(bench, action);
   add_bench_serve_command(bench, action);

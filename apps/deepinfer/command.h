@@ -26,6 +26,7 @@ void add_bench_command(CLI::App& program, Action& action);
 // Of `bench`.
 void add_bench_kernels_command(CLI::App& bench, Action& action);
 void add_bench_gpu_command(CLI::App& bench, Action& action);
+void add_bench_gpu_model_command(CLI::App& bench, Action& action);
 void add_bench_load_commands(CLI::App& bench, Action& action);
 void add_bench_model_command(CLI::App& bench, Action& action);
 void add_bench_serve_command(CLI::App& bench, Action& action);
