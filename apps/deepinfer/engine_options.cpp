@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/peak_rate.h"
+#include "backends/named_backend.h"
 #include "engine/metrics/stats_line.h"
 #include "model_location.h"
 #include "model_options.h"
@@ -74,8 +74,7 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
        {"fresh", DraftSchedule::kFresh},
        {"lagged", DraftSchedule::kLagged}},
       "how many of the drafts are verified: all, causal, lagged or fresh (default); never changes an answer", kGroup);
-  add_choice<std::string>(command, "--backend", options.backend, {{"cpu", "cpu"}, {"reference", "reference"}},
-                          "cpu (default), or reference: plain C++, slow, the oracle", kGroup);
+  add_backend(command, options.backend, kGroup);
   add_number<int64_t>(command, "--log-stats", options.log_stats, {.lowest = 1},
                       "a line of statistics on standard error every N steps")
       ->group(kGroup);
@@ -116,14 +115,7 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options, EngineOpti
   if (loaded.defaults.end_tokens.empty())
     if (const auto end = loaded.tokenizer->added_id("<｜end▁of▁sentence｜>"))
       loaded.defaults.end_tokens.push_back(*end);
-  std::unique_ptr<Ops> ops;
-  if (options.backend == "reference") {
-    ops = make_reference_ops();
-  } else {
-    CpuOpsOptions cpu;
-    cpu.threads = threads_of(options);
-    DI_ASSIGN_OR_RETURN(ops, make_cpu_ops(cpu));
-  }
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_named_backend(options.backend, threads_of(options), "--backend"));
   EngineOptions& engine = loaded.options;
   engine.model = loaded.folder;
   engine.max_context = options.max_context.value_or(0);

@@ -39,17 +39,7 @@ void add_model_options(CLI::App& command, GenerationOptions& options) {
   add_number<int64_t>(command, "--max-context", options.max_context, {.lowest = 1},
                       "longest sequence in tokens (default: the model's own)")
       ->group(kGroup);
-  command
-      .add_option_function<std::string>(
-          "--backend",
-          [&options](const std::string& name) {
-            if (name != "cpu" && name != "reference")
-              throw CLI::ValidationError("--backend", "`" + name + "` is not allowed, allowed: cpu, reference");
-            options.backend = name;
-          },
-          "cpu (default), or reference: plain C++, slow, the oracle")
-      ->type_name("NAME")
-      ->group(kGroup);
+  add_backend(command, options.backend, kGroup);
   auto* folder =
       command
           .add_option("--kv-cache", options.kv_cache,

@@ -4,20 +4,13 @@
 #include <optional>
 #include <system_error>
 
-#include "backends/cpu/cpu_ops.h"
+#include "backends/named_backend.h"
 #include "engine/engine_generator.h"
 #include "model_location.h"
 #include "ops/ops.h"
 
 namespace deepinfer::cli {
 namespace {
-
-Result<std::unique_ptr<Ops>> make_ops(const GenerationOptions& options) {
-  if (options.backend == "reference") return make_reference_ops();
-  CpuOpsOptions cpu;
-  cpu.threads.threads = options.threads.value_or(0);
-  return make_cpu_ops(cpu);
-}
 
 // A generator that begins with what earlier processes left in a folder.
 Result<std::unique_ptr<Generator>> open_cached(const GenerationOptions& options, const std::filesystem::path& folder,
@@ -50,7 +43,9 @@ Result<LoadedModel> load_model(const GenerationOptions& options) {
                    : std::filesystem::weakly_canonical(model.folder).filename().string();
   DI_ASSIGN_OR_RETURN(model.defaults, read_generation_defaults(model.folder));
   DI_ASSIGN_OR_RETURN(model.tokenizer, Tokenizer::load(model.folder / "tokenizer.json"));
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_ops(options));
+  ThreadPoolOptions threads;
+  threads.threads = options.threads.value_or(0);
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_named_backend(options.backend, threads, "--backend"));
   model.kv_cache = options.kv_cache.has_value();
   if (model.kv_cache) {
     DI_ASSIGN_OR_RETURN(model.generator, open_cached(options, model.folder, std::move(ops)));

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "backends/named_backend.h"
 #include "number_option.h"
 
 namespace deepinfer::cli {
@@ -16,6 +17,21 @@ void add_model_and_threads(CLI::App& command, std::optional<std::string>& model,
       ->group(group);
   add_number<int32_t>(command, "--threads", threads, {.lowest = 1, .highest = 1024},
                       "threads (default: one per physical core); never changes an answer")
+      ->group(group);
+}
+
+void add_backend(CLI::App& command, std::string& backend, const char* group) {
+  command
+      .add_option_function<std::string>(
+          "--backend",
+          [&backend](const std::string& name) {
+            if (!is_backend_name(name))
+              throw CLI::ValidationError("--backend",
+                                         "`" + name + "` is not allowed, allowed: " + std::string(backend_names()));
+            backend = name;
+          },
+          "cpu (default); cuda: the GPU; or reference: plain C++, slow, the oracle")
+      ->type_name("NAME")
       ->group(group);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/named_backend.h"
 #include "command.h"
 #include "engine/tiers/tier_identity.h"
 #include "engine_options.h"
@@ -45,7 +46,7 @@ EngineCommandOptions engine_of(const EngineCommandOptions& given, const RequestL
   if (!options.step_rows) options.step_rows = std::max(header.step_rows, int64_t{*options.max_sequences});
   if (!options.cache_memory) options.cache_memory = static_cast<double>(header.cache_bytes) / 1e9;
   if (!header.prefix_cache) options.no_prefix_cache = true;
-  if (options.backend.empty()) options.backend = header.backend == "reference" ? "reference" : "cpu";
+  if (options.backend.empty()) options.backend = backend_name_of_path(header.backend);
   return options;
 }
 

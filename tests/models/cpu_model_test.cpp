@@ -5,6 +5,7 @@
 #include "models/golden_prompts.h"
 #include "models/model_run.h"
 #include "models/model_suites.h"
+#include "ops/guarded_ops.h"
 
 namespace deepinfer {
 namespace {
@@ -20,6 +21,11 @@ std::vector<ModelCase> cases() {
                     best ? std::vector<int64_t>{1, 7, 129} : std::vector<int64_t>{127},
                     {"chat", "json", "multilingual", "odd", "thinking", "tool_call", "tool_result", "turns"}});
   }
+  // In memory that the host cannot look into.
+  list.push_back({{"guarded", [] { return std::make_unique<GuardedOps>(make_cpu_path(machine_paths().back(), 1)); }},
+                  130,
+                  {7},
+                  {"chat"}});
   return list;
 }
 

@@ -32,7 +32,7 @@ float largest(std::span<const T> values) {
 // Compares each layer's input with the golden one and puts the golden one in its place.
 class ExactInputs : public LayerProbe {
  public:
-  explicit ExactInputs(const ForwardGolden& golden) : golden_(golden) {}
+  ExactInputs(const ForwardGolden& golden, Memory& memory) : golden_(golden), memory_(memory) {}
 
   void before_layer(int layer, MatrixView<bf16> streams, MatrixView<float> pre) override {
     const auto want = golden_.get<bf16>("streams");
@@ -41,18 +41,23 @@ class ExactInputs : public LayerProbe {
     const auto layer_streams = want.subspan(static_cast<size_t>(layer) * count, count);
     const auto layer_pre = want_pre.subspan(static_cast<size_t>(layer * pre.rows * pre.columns),
                                             static_cast<size_t>(pre.rows * pre.columns));
-    compare(layer, streams.data, layer_streams);
-    for (size_t i = 0; i < layer_pre.size(); ++i) EXPECT_NEAR(pre.data[i], layer_pre[i], 1e-4f) << "layer " << layer;
-    std::copy(layer_streams.begin(), layer_streams.end(), streams.data);
-    std::copy(layer_pre.begin(), layer_pre.end(), pre.data);
+    std::vector<bf16> got(layer_streams.size());
+    std::vector<float> got_pre(layer_pre.size());
+    memory_.read(got.data(), streams.data, layer_streams.size_bytes());
+    memory_.read(got_pre.data(), pre.data, layer_pre.size_bytes());
+    compare(layer, got.data(), layer_streams);
+    for (size_t i = 0; i < layer_pre.size(); ++i) EXPECT_NEAR(got_pre[i], layer_pre[i], 1e-4f) << "layer " << layer;
+    memory_.write(streams.data, layer_streams.data(), layer_streams.size_bytes());
+    memory_.write(pre.data, layer_pre.data(), layer_pre.size_bytes());
     ++layers_seen;
   }
   void after_selection(int, MatrixView<const int32_t>, MatrixView<const int32_t>) override {}
   void taps(MatrixView<const bf16> taps) override {
     // Means of exact inputs: bit for bit.
     const auto want = golden_.get<bf16>("taps");
-    const bf16* got = taps.row(taps.rows - 2);
-    EXPECT_TRUE(std::equal(want.begin(), want.end(), got));
+    std::vector<bf16> got(want.size());
+    memory_.read(got.data(), taps.row(taps.rows - 2), want.size_bytes());
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), got.begin()));
   }
 
   int layers_seen = 0;
@@ -75,12 +80,13 @@ class ExactInputs : public LayerProbe {
   }
 
   const ForwardGolden& golden_;
+  Memory& memory_;
 };
 
 TEST_P(GoldenModel, LayersFromExactInputs) {
   const ForwardGolden golden("json");
   LoadedModel loaded(GetParam().backend);
-  ExactInputs probe(golden);
+  ExactInputs probe(golden, loaded.memory());
   loaded.model().set_probe(&probe);
   SequenceRun run(loaded);
   const auto ids = golden.ids();
@@ -94,20 +100,19 @@ TEST_P(GoldenModel, LayersFromExactInputs) {
 // What layers chose for the last two positions.
 class Selections : public LayerProbe {
  public:
+  explicit Selections(Memory& memory) : memory_(memory) {}
   void before_layer(int, MatrixView<bf16>, MatrixView<float>) override {}
   void taps(MatrixView<const bf16>) override {}
   void after_selection(int layer, MatrixView<const int32_t> selected, MatrixView<const int32_t> candidates) override {
-    for (int64_t back = 2; back >= 1; --back) {
-      const int32_t* row = selected.row(selected.rows - back);
-      chosen[layer].emplace_back(row, row + selected.columns);
-    }
-    if (candidates.rows > 0) {
-      const int32_t* row = candidates.row(candidates.rows - 1);
-      pool.assign(row, row + candidates.columns);
-    }
+    for (auto& row : read_rows(memory_, selected.rows_from(selected.rows - 2, 2)))
+      chosen[layer].push_back(std::move(row));
+    if (candidates.rows > 0) pool = read_rows(memory_, candidates.rows_from(candidates.rows - 1, 1)).front();
   }
   std::map<int, std::vector<std::vector<int32_t>>> chosen;
   std::vector<int32_t> pool;
+
+ private:
+  Memory& memory_;
 };
 
 int64_t count_missing(const std::vector<int32_t>& got, std::span<const int32_t> want) {
@@ -151,7 +156,7 @@ TEST_P(GoldenModel, WholePrompts) {
     SCOPED_TRACE(name);
     const ForwardGolden golden(name);
     const auto ids = golden.ids();
-    Selections selections;
+    Selections selections(loaded.memory());
     loaded.model().set_probe(&selections);
     SequenceRun run(loaded);
     const Logits logits = run.run(ids, 1536, 0);

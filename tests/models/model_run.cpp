@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace deepinfer {
 
@@ -17,10 +17,15 @@ LoadedModel::LoadedModel(const OpsBackend& backend, const StepLimits& limits, co
 }
 
 SequenceRun::SequenceRun(LoadedModel& loaded, RowRule rule)
-    : loaded_(loaded), cache_(SequenceCache::create(loaded.model().cache_layout()).value()), rule_(rule) {
-  // Never-written records decode to NaN: reading one would show.
-  for (const Ring& ring : cache_.view().rings)
-    std::memset(ring.data, 0xFF, static_cast<size_t>(ring.slots * ring.record_bytes));
+    : loaded_(loaded),
+      cache_(SequenceCache::create(loaded.model().cache_layout(), loaded.memory()).value()),
+      rule_(rule) {
+  for (const Ring& ring : cache_.view().rings) poison(ring.data, ring.slots * ring.record_bytes);
+}
+
+void SequenceRun::poison(std::byte* data, int64_t bytes) {
+  const std::vector<uint8_t> ones(static_cast<size_t>(bytes), 0xFF);
+  loaded_.memory().write(data, ones.data(), ones.size());
 }
 
 StepSequence SequenceRun::part(std::span<const int32_t> tokens, int64_t logits_from) {
@@ -32,7 +37,7 @@ StepSequence SequenceRun::part(std::span<const int32_t> tokens, int64_t logits_f
   DI_CHECK(cache_.reserve(processed()).ok(), "the test machine has memory for a few blocks");
   for (const BlockList& list : cache_.view().histories) {
     for (int64_t b = old_blocks; b < cache_.capacity() / 128; ++b)
-      std::memset(list.blocks[b], 0xFF, static_cast<size_t>(list.rows_per_block * list.record_bytes));
+      poison(list.blocks[b], list.rows_per_block * list.record_bytes);
   }
   s.cache = cache_.view();
   s.tokens = tokens_;
@@ -48,7 +53,7 @@ Logits SequenceRun::run(std::span<const int32_t> tokens, int64_t chunk, int64_t 
     const size_t rows = std::min<size_t>(static_cast<size_t>(chunk), tokens.size() - at);
     const StepSequence step = part(tokens.subspan(at, rows), logits_from);
     const auto logits = loaded_.model().forward({&step, 1});
-    for (int64_t i = 0; i < logits.rows; ++i) out.emplace_back(logits.row(i), logits.row(i) + logits.columns);
+    for (std::vector<float>& row : read_rows(loaded_.memory(), logits)) out.push_back(std::move(row));
     at += rows;
   }
   return out;
@@ -69,8 +74,9 @@ std::vector<std::vector<uint8_t>> SequenceRun::live_records() const {
   const int64_t n = processed();
   std::vector<std::vector<uint8_t>> out;
   const auto append = [&](const std::byte* record, int64_t bytes) {
-    const auto* data = reinterpret_cast<const uint8_t*>(record);
-    out.back().insert(out.back().end(), data, data + bytes);
+    const size_t before = out.back().size();
+    out.back().resize(before + static_cast<size_t>(bytes));
+    loaded_.memory().read(out.back().data() + before, record, static_cast<size_t>(bytes));
   };
   size_t history = 0;
   size_t ring = 0;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "models/deepseek_v41/deepseek_v41.h"
@@ -23,6 +24,7 @@ class LoadedModel {
 
   deepseek_v41::DeepseekV41& model() { return *model_; }
   Ops& ops() { return *ops_; }
+  Memory& memory() { return ops_->memory(); }
 
  private:
   std::unique_ptr<Ops> ops_;
@@ -30,6 +32,18 @@ class LoadedModel {
 };
 
 using Logits = std::vector<std::vector<float>>;  // of one row each
+
+// Rows of a matrix in a backend's memory.
+template <typename T>
+std::vector<std::vector<std::remove_const_t<T>>> read_rows(Memory& memory, const MatrixView<T>& matrix) {
+  std::vector<std::vector<std::remove_const_t<T>>> rows(static_cast<size_t>(matrix.rows));
+  for (int64_t i = 0; i < matrix.rows; ++i) {
+    auto& row = rows[static_cast<size_t>(i)];
+    row.resize(static_cast<size_t>(matrix.columns));
+    memory.read(row.data(), matrix.row(i), row.size() * sizeof(T));
+  }
+  return rows;
+}
 
 // One sequence: its tokens so far, its cache and the rule of its rows.
 class SequenceRun {
@@ -52,6 +66,9 @@ class SequenceRun {
   std::vector<std::vector<uint8_t>> live_records() const;
 
  private:
+  // Never-written records decode to NaN: reading one would show.
+  void poison(std::byte* data, int64_t bytes);
+
   LoadedModel& loaded_;
   SequenceCache cache_;
   RowRule rule_;

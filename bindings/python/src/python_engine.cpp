@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/peak_rate.h"
+#include "backends/named_backend.h"
 #include "engine/metrics/stats_line.h"
 #include "engine/request_log/request_log.h"
 #include "ops/ops.h"
@@ -23,12 +23,9 @@ ThreadPoolOptions threads_of(const PythonEngineOptions& options) {
 }
 
 Result<std::unique_ptr<Ops>> make_ops(const PythonEngineOptions& options) {
-  if (options.backend == "reference") return make_reference_ops();
-  if (options.backend != "auto" && options.backend != "cpu")
-    return invalid_argument("backend is '" + options.backend + "'; allowed: 'auto', 'cpu', 'reference'");
-  CpuOpsOptions cpu;
-  cpu.threads = threads_of(options);
-  return make_cpu_ops(cpu);
+  if (options.backend != "auto" && !is_backend_name(options.backend))
+    return invalid_argument("backend is '" + options.backend + "'; allowed: 'auto', 'cpu', 'cuda', 'reference'");
+  return make_named_backend(options.backend == "auto" ? "cpu" : options.backend, threads_of(options), "backend");
 }
 
 void print_line(std::string_view line) {

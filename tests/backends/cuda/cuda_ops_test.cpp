@@ -1,6 +1,5 @@
 // The suites of tests/ops on the CUDA backend: on a GPU (skipped where there is none), and under emulation.
-#include "backends/cuda/cuda_ops.h"
-
+#include "backends/cuda_backends.h"
 #include "ops/contract_suite.h"
 #include "ops/golden_ops.h"
 #include "ops/host_operand_ops.h"
@@ -10,20 +9,11 @@
 namespace deepinfer {
 namespace {
 
-template <const char* kPath>
-std::unique_ptr<Ops> make() {
-  Result<std::unique_ptr<Ops>> ops = make_cuda_ops(kPath);
-  DI_CHECK(ops.ok(), ops.status().message());
-  return std::make_unique<HostOperandOps>(std::move(ops).value());
-}
-
-constexpr char kAny[] = "any", kSm90[] = "sm90";
-
-// The paths that the GPU has; without a GPU none, and every suite is empty.
+// With operands in the host's memory.
 std::vector<OpsBackend> backends() {
-  std::vector<OpsBackend> backends;
-  if (make_cuda_ops(kAny).ok()) backends.push_back({"cuda_any", make<kAny>});
-  if (make_cuda_ops(kSm90).ok()) backends.push_back({"cuda_sm90", make<kSm90>});
+  std::vector<OpsBackend> backends = cuda_backends();
+  for (OpsBackend& backend : backends)
+    backend.make = [make = backend.make] { return std::make_unique<HostOperandOps>(make()); };
   return backends;
 }
 
@@ -37,11 +27,8 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsContract);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Sampler);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RowInvariance);
 
-// Says why nothing ran.
 TEST(CudaOps, HasAGpu) {
-  const Result<std::unique_ptr<Ops>> ops = make_cuda_ops();
-  if (!ops.ok()) GTEST_SKIP() << ops.status().to_string();
-  EXPECT_TRUE((*ops)->name().starts_with("cuda/"));
+  expect_gpu_or_skip();
 }
 
 }  // namespace
