@@ -37,14 +37,17 @@ struct HyperConnectionCollapse {
   const bf16* norm = nullptr;          // [d] or null
   float eps = 0;
   MatrixView<bf16> x;                  // [rows, d]
+  MatrixView<bf16> quantized = {};     // [rows, d]: x as QuantizeActivation rounds it; no data: not wanted
 };
 
-// X'_j = bf16(post_j y + (sum_i comb[i][j] X_i)), in place; i ascending, products rounded.
+// X'_j = bf16(post_j y + (sum_i comb[i][j] X_i)), in place; i ascending, products rounded.  Then, where the
+// next sublayer follows at once, its input from X'.
 struct HyperConnectionExpand {
   MatrixView<const bf16> y;            // [rows, d]: the sublayer's output
   MatrixView<const float> post;        // [rows, c]
   MatrixView<const float> comb;        // [rows, c*c]
   MatrixView<bf16> streams;            // [rows, c*d]
+  HyperConnectionCollapse next = {};   // of the same streams; x without data: none
 };
 
 // tap = bf16(mean over the copies, fp32), the DSpark feature of a layer's input.

@@ -54,6 +54,7 @@ struct GroupedMatmul {
   LinearWeight weight;       // [n, k], n a multiple of groups * 32
   int groups = 1;
   MatrixView<bf16> y;        // [rows, n]
+  bool quantize = false;     // y is rounded once more, as QuantizeActivation does
 };
 
 }  // namespace deepinfer

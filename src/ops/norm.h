@@ -11,6 +11,7 @@ struct RmsNorm {
   const bf16* weight = nullptr;  // [d]
   float eps = 0;
   MatrixView<bf16> y;            // [rows, d]; may be x itself
+  bool quantize = false;         // y is rounded once more, as QuantizeActivation does
 };
 
 }  // namespace deepinfer

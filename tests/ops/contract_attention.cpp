@@ -18,7 +18,7 @@ constexpr int64_t kWidth = 512;
 
 TEST_P(OpsContract, AttentionWithoutVisibleRowsIsZero) {
   RandomData random(31);
-  const Matrix<bf16> q = random.bf16s(2, 4 * kWidth, 0, 1);
+  Matrix<bf16> q = random.bf16s(2, 4 * kWidth, 0, 1);
   Matrix<uint8_t> step(2, fp8_record_bytes(kWidth), 0xFF);  // decodes to NaN
   RingRecords ring(134, fp8_record_bytes(kWidth));
   const AttentionSequence sequence{.first_row = 0,
@@ -48,7 +48,7 @@ TEST_P(OpsContract, AttentionWithoutVisibleRowsIsZero) {
 TEST_P(OpsContract, AttentionNeverReadsRowsOutsideTheWindow) {
   RandomData random(32);
   const Matrix<bf16> rows = random.activations(200, kWidth);
-  const Matrix<bf16> q = random.bf16s(1, 2 * kWidth, 0, 0.2f);
+  Matrix<bf16> q = random.bf16s(1, 2 * kWidth, 0, 0.2f);
   const Matrix<float> sink = random.floats(1, 2, 1);
   // Row 150 sees 23..150; with first_visible 100 it sees 100..150.  Every other slot of the ring is poison.
   for (const int64_t first_visible : {0, 100}) {
@@ -90,7 +90,7 @@ TEST_P(OpsContract, TheSinkIsNotPartOfTheMaximum) {
   Matrix<bf16> value(1, kWidth);
   encode_fp8_row(k.row(0), kWidth, step.row(0));
   decode_fp8_row(step.row(0), kWidth, value.row(0));
-  const Matrix<bf16> q(1, 4 * kWidth);  // all logits are 0
+  Matrix<bf16> q(1, 4 * kWidth);  // all logits are 0
   const std::vector<float> sink = {-3, 0.3f, 3, 4.7f};
   RingRecords ring(134, fp8_record_bytes(kWidth));
   const AttentionSequence sequence{.first_row = 0,

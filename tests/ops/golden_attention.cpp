@@ -176,7 +176,7 @@ void indexer(Ops& ops, const GoldenEntry& golden, int layer) {
 
 // The window rows lie in the ring up to the position before `step_position` and in the step from there on.
 Matrix<bf16> attend(Ops& ops, const GoldenEntry& golden, int layer, int64_t step_rows) {
-  const MatrixView<const bf16> q = golden.in_rows<bf16>("q", kHeads * kHeadDim);
+  Matrix<bf16> q(golden.in<bf16>("q"), kHeads * kHeadDim);
   const MatrixView<const bf16> window = golden.in_rows<bf16>("window", kHeadDim);
   const auto position = to_vector(golden.in<int64_t>("position"));
   const int64_t first_position = position.back() + 1 - window.rows;
@@ -190,15 +190,15 @@ Matrix<bf16> attend(Ops& ops, const GoldenEntry& golden, int layer, int64_t step
     encode_fp8_row(window.row(i), kHeadDim, p < step_position ? ring.record(p) : step.row(p - step_position));
   }
   AttentionSequence sequence{.first_row = 0,
-                             .rows = q.rows,
+                             .rows = q.rows(),
                              .position = position.front(),
                              .ring = ring.ring(),
                              .first_record = 0,
                              .step_records = step_rows,
                              .step_position = step_position,
                              .compressed = {}};
-  Matrix<bf16> o(q.rows, q.columns);
-  SparseAttention op{.q = q,
+  Matrix<bf16> o(q.rows(), q.columns());
+  SparseAttention op{.q = q.view(),
                      .heads = kHeads,
                      .head_dim = kHeadDim,
                      .window_size = kWindow,
@@ -216,7 +216,7 @@ Matrix<bf16> attend(Ops& ops, const GoldenEntry& golden, int layer, int64_t step
   BlockRecords compressed(rows.rows, main_kv_record_bytes(kHeadDim), 32);
   for (int64_t j = 0; j < rows.rows; ++j) encode_main_kv_row(rows.row(j), kHeadDim, compressed.record(j));
   sequence.compressed = compressed.list();
-  const Matrix<int32_t> selected = lists_of(golden.in<uint8_t>("select"), q.rows, 1, kIndexTopk);
+  const Matrix<int32_t> selected = lists_of(golden.in<uint8_t>("select"), q.rows(), 1, kIndexTopk);
   op.selected = selected.view();
   ops.sparse_attention(op);
   return o;

@@ -58,7 +58,7 @@ void run_stage(Ops& ops, int stage, MatrixView<const uint8_t> context, Streams& 
   const Mixes attn_mixes = mix(ops, streams.x.view(), weights().hyper_connection(prefix + ".hc_attn"));
   const Matrix<bf16> x =
       collapse(ops, streams.x.view(), streams.pre.view(), weights().vector(prefix + ".attn_norm.weight"));
-  const Projection made = project(ops, prefix + ".attn", x.view(), position, plain_rope());
+  Projection made = project(ops, prefix + ".attn", x.view(), position, plain_rope());
   const AttentionSequence sequence{.first_row = 0,
                                    .rows = kBlock,
                                    .position = kAnchor + 1,

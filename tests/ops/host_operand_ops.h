@@ -232,6 +232,7 @@ class HostOperandOps final : public Ops {
       visit.in(o.pre);
       visit.array(o.norm, o.x.columns);
       visit.out(o.x);
+      visit.out(o.quantized);
     });
   }
   void hyper_connection_expand(const HyperConnectionExpand& op) override {
@@ -240,6 +241,11 @@ class HostOperandOps final : public Ops {
       visit.in(o.post);
       visit.in(o.comb);
       visit.out(o.streams);
+      visit.out(o.next.streams);
+      visit.in(o.next.pre);
+      visit.array(o.next.norm, o.next.x.columns);
+      visit.out(o.next.x);
+      visit.out(o.next.quantized);
     });
   }
   void hyper_connection_mean(const HyperConnectionMean& op) override {
@@ -329,7 +335,7 @@ class HostOperandOps final : public Ops {
   void sparse_attention(const SparseAttention& op) override {
     Sequences<AttentionSequence> list(op.sequences, op.sequence_count);
     run(op, &Ops::sparse_attention, [&](SparseAttention& o, auto visit) {
-      visit.in(o.q);
+      visit.out(o.q);
       visit.in(o.step_records);
       for (AttentionSequence& sequence : list.values) {
         visit.out(sequence.ring);
@@ -338,6 +344,8 @@ class HostOperandOps final : public Ops {
       visit.in(o.selected);
       visit.array(o.sink, o.heads);
       visit.out(o.o);
+      visit.in(o.table);
+      visit.array(o.position, o.position == nullptr ? 0 : o.q.rows);
       o.sequences = list.values.data();
     });
   }

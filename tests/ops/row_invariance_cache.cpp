@@ -136,7 +136,7 @@ TEST_P(RowInvariance, SparseAttention) {
       std::copy(visible.begin(), visible.end(), lists.row(m));
     }
     expect_rows_independent(count, 21, [&](std::span<const int64_t> picked) {
-      const Matrix<bf16> q = pick_rows(queries, picked);
+      Matrix<bf16> q = pick_rows(queries, picked);
       const Matrix<int32_t> selected = pick_rows(lists, picked);
       Matrix<uint8_t> step(q.rows(), fp8_record_bytes(kWidth));
       std::vector<RingRecords> rings;
@@ -199,7 +199,7 @@ TEST_P(RowInvariance, DraftAttention) {
   const Matrix<bf16> drafts = random.activations(4, kBlock * kWidth);
   const Matrix<float> sink = random.floats(1, kHeads, 1);
   expect_rows_independent(4, 22, [&](std::span<const int64_t> picked) {
-    const Matrix<bf16> q = pick_rows(queries, picked);
+    Matrix<bf16> q = pick_rows(queries, picked);
     const Matrix<bf16> kv = pick_rows(drafts, picked);
     Matrix<uint8_t> step(q.rows() * kBlock, fp8_record_bytes(kWidth));
     std::vector<AttentionSequence> sequences;

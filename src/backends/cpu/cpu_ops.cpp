@@ -33,7 +33,10 @@ class CpuOps final : public Ops {
   void rope(const Rope& op) override { steps_.rope(op); }
   void quantize_activation(const QuantizeActivation& op) override { steps_.quantize_activation(op); }
   void matmul(const Matmul& op) override { products_.matmul(op); }
-  void grouped_matmul(const GroupedMatmul& op) override { products_.grouped_matmul(op); }
+  void grouped_matmul(const GroupedMatmul& op) override {
+    products_.grouped_matmul(op);
+    if (op.quantize) steps_.quantize_activation({op.y, op.y});
+  }
 
   void hyper_connection_mix(const HyperConnectionMix& op) override { steps_.hyper_connection_mix(op); }
   void hyper_connection_collapse(const HyperConnectionCollapse& op) override { steps_.hyper_connection_collapse(op); }
@@ -50,7 +53,14 @@ class CpuOps final : public Ops {
   void store_index_keys(const StoreIndexKeys& op) override { steps_.store_index_keys(op); }
   void make_index_queries(const MakeIndexQueries& op) override { steps_.make_index_queries(op); }
   void index_topk(const IndexTopk& op) override { steps_.index_topk(op); }
-  void sparse_attention(const SparseAttention& op) override { steps_.sparse_attention(op); }
+  void sparse_attention(const SparseAttention& op) override {
+    const bool rotates = op.table.pairs > 0;
+    if (rotates) steps_.rope(op.query_rotation());
+    steps_.sparse_attention(op);
+    if (!rotates) return;
+    steps_.rope(op.output_rotation());
+    steps_.quantize_activation({op.o, op.o});
+  }
 
   void route(const Route& op) override { products_.route(op); }
   void mixture_of_experts(const MixtureOfExperts& op) override { products_.mixture_of_experts(op); }

@@ -78,6 +78,7 @@ void AnyOps::gather_rows(const GatherRows& op) {
 
 void AnyOps::rms_norm(const RmsNorm& op) {
   if (well()) note(any_rms_norm(op, stream_));
+  if (op.quantize) quantize_activation({op.y, op.y});
 }
 void AnyOps::rope(const Rope& op) {
   if (well()) note(any_rope(op, stream_));
@@ -103,6 +104,7 @@ void AnyOps::grouped_matmul(const GroupedMatmul& op) {
            "n is a multiple of groups * 32, x is [rows, groups * k]");
   check_alignment(op.weight, op.x);
   note(any_product({op.x, op.weight, op.groups, op.y, {}}, stream_));
+  if (op.quantize) quantize_activation({op.y, op.y});
 }
 
 void AnyOps::hyper_connection_mix(const HyperConnectionMix& op) {
@@ -112,9 +114,11 @@ void AnyOps::hyper_connection_mix(const HyperConnectionMix& op) {
 }
 void AnyOps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
   if (well()) note(any_hyper_connection_collapse(op, stream_));
+  if (op.quantized.data != nullptr) quantize_activation({op.x, op.quantized});
 }
 void AnyOps::hyper_connection_expand(const HyperConnectionExpand& op) {
   if (well()) note(any_hyper_connection_expand(op, stream_));
+  if (op.next.x.data != nullptr) hyper_connection_collapse(op.next);
 }
 void AnyOps::hyper_connection_mean(const HyperConnectionMean& op) {
   if (well()) note(any_hyper_connection_mean(op, stream_));

@@ -119,6 +119,8 @@ void AnyOps::sparse_attention(const SparseAttention& op) {
            "q and o are [rows, heads * head_dim], head_dim a multiple of 32");
   DI_CHECK(op.q.rows == 0 || (reinterpret_cast<uintptr_t>(op.q.data) % 16 == 0 && op.q.stride % 8 == 0),
            "rows of q lie on 16-byte boundaries");
+  const bool rotates = op.table.pairs > 0;
+  if (rotates) rope(op.query_rotation());
   for_lists(
       op.sequences, op.sequence_count,
       [&](AttentionSequence& sequence) { return op.selected.data == nullptr ? nullptr : &sequence.compressed; },
@@ -134,6 +136,9 @@ void AnyOps::sparse_attention(const SparseAttention& op) {
         }
         return attend(op, list, window_rows);
       });
+  if (!rotates) return;
+  rope(op.output_rotation());
+  quantize_activation({op.o, op.o});
 }
 
 Status AnyOps::select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible) {

@@ -21,11 +21,11 @@ void lay_out(const Config& c, const StepLimits& limits, ScratchArena& arena, Act
   a.step.streams = arena.matrix<bf16>(rows, copies * d);
   a.step.pre = arena.matrix<float>(rows, copies);
   a.step.x = arena.matrix<bf16>(rows, d);
+  a.step.quantized = arena.matrix<bf16>(rows, d);
   a.step.taps = arena.matrix<bf16>(rows, static_cast<int64_t>(c.dspark_target_layer_ids.size()) * d);
   a.step.selected = arena.matrix<int32_t>(rows, c.index_source_layer_ids.empty() ? 0 : c.index_topk);
   a.step.candidates = arena.matrix<int32_t>(rows, c.candidate_source_layer_id ? c.candidate_topk_blocks : 0);
 
-  a.site.quantized = arena.matrix<bf16>(rows, d);
   a.site.y = arena.matrix<bf16>(rows, d);
   a.site.site_pre = arena.matrix<float>(rows, copies);
   a.site.post = arena.matrix<float>(rows, copies);

@@ -20,13 +20,13 @@ struct StepRows {
   MatrixView<bf16> streams;        // [rows, c * d]
   MatrixView<float> pre;           // [rows, c]: the mix that the next sublayer's input is made with
   MatrixView<bf16> x;              // [rows, d]: a sublayer's normed input
+  MatrixView<bf16> quantized;      // [rows, d]: x rounded to FP8
   MatrixView<bf16> taps;           // [rows, taps * d]
   MatrixView<int32_t> selected;    // [rows, index_topk]: compressed rows, of the latest layer that chose
   MatrixView<int32_t> candidates;  // [rows, candidate_topk_blocks]
 };
 
 struct SiteScratch {           // of a sublayer; lives beside all others
-  MatrixView<bf16> quantized;  // [rows, d]: x rounded to FP8
   MatrixView<bf16> y;          // [rows, d]
   MatrixView<float> site_pre;  // [rows, c]
   MatrixView<float> post;      // [rows, c]

@@ -9,19 +9,15 @@ RopeTable Forward::rope_table(int layer) const {
   return {frequencies.data, static_cast<int>(frequencies.columns)};
 }
 
-void Forward::attention_input(int layer) {
-  const LayerWeights& w = w_.layers[static_cast<size_t>(layer)];
-  ops_.hyper_connection_collapse(
-      {active(a_.step.streams), active(a_.step.pre), w.attention.input_norm, c_.rms_norm_eps, active(a_.step.x)});
+HyperConnectionCollapse Forward::attention_input(int layer) const {
+  return sublayer_input(active(a_.step.pre), w_.layers[static_cast<size_t>(layer)].attention.input_norm);
 }
 
 // This is where a token's window KV record is made; commit_window moves it into the sequence's ring.
 void Forward::window_records(int layer) {
   const AttentionWeights& w = w_.layers[static_cast<size_t>(layer)].attention;
-  const MatrixView<bf16> quantized = first_rows(a_.site.quantized);
   const MatrixView<bf16> kv = first_rows(a_.attention.kv);
-  ops_.quantize_activation({active(a_.step.x), quantized});
-  ops_.matmul({quantized, w.wkv, kv, {}});
+  ops_.matmul({active(a_.step.quantized), w.wkv, kv, {}});
   ops_.make_window_records(
       {kv, w.kv_norm, c_.rms_norm_eps, active_positions(), rope_table(layer), first_rows(a_.attention.records)});
   record_spans_.assign(rows_.spans().begin(), rows_.spans().end());
@@ -30,16 +26,10 @@ void Forward::window_records(int layer) {
 
 void Forward::queries(int layer) {
   const AttentionWeights& w = w_.layers[static_cast<size_t>(layer)].attention;
-  const MatrixView<bf16> x = active(a_.step.x);
-  const MatrixView<bf16> quantized = first_rows(a_.site.quantized);
   const MatrixView<bf16> qr = first_rows(a_.attention.qr);
-  const MatrixView<bf16> q = first_rows(a_.attention.q);
-  ops_.quantize_activation({x, quantized});
-  ops_.matmul({quantized, w.wq_a, qr, {}});
-  ops_.rms_norm({qr, w.q_norm, c_.rms_norm_eps, qr});
-  ops_.quantize_activation({qr, qr});
-  ops_.matmul({qr, w.wq_b, q, {}});
-  ops_.rope({q, active_positions(), c_.num_attention_heads, c_.head_dim, rope_table(layer), false});
+  ops_.matmul({active(a_.step.quantized), w.wq_a, qr, {}});
+  ops_.rms_norm({qr, w.q_norm, c_.rms_norm_eps, qr, true});
+  ops_.matmul({qr, w.wq_b, first_rows(a_.attention.q), {}});
   if (table_[layer].owns_index()) choose_rows(layer);
 }
 
@@ -118,6 +108,8 @@ void Forward::attend(int layer, SparseAttention::Window window) {
   if (spec.index_source >= 0) op.selected = active(a_.step.selected);
   op.sink = w_.layers[static_cast<size_t>(layer)].attention.sink;
   op.o = first_rows(a_.attention.o);
+  op.table = rope_table(layer);
+  op.position = active_positions();
   ops_.sparse_attention(op);
 }
 
@@ -125,19 +117,21 @@ void Forward::output_projection(int layer) {
   const AttentionWeights& w = w_.layers[static_cast<size_t>(layer)].attention;
   const MatrixView<bf16> o = first_rows(a_.attention.o);
   const MatrixView<bf16> a = first_rows(a_.attention.a);
-  ops_.rope({o, active_positions(), c_.num_attention_heads, c_.head_dim, rope_table(layer), true});
-  ops_.quantize_activation({o, o});
-  ops_.grouped_matmul({o, w.wo_a, c_.o_groups, a});
-  ops_.quantize_activation({a, a});
+  ops_.grouped_matmul({o, w.wo_a, c_.o_groups, a, true});
   ops_.matmul({a, w.wo_b, first_rows(a_.site.y), {}});
 }
 
-void Forward::expand_attention(int layer) {
-  const MatrixView<float> post = first_rows(a_.site.post);
-  const MatrixView<float> comb = first_rows(a_.site.comb);
+// The coefficients of this site, from the streams that its input was made of; its pre is for the feed-forward input.
+void Forward::mix_attention(int layer) {
   ops_.hyper_connection_mix({active(a_.step.streams), w_.layers[static_cast<size_t>(layer)].attention_mix,
-                             first_rows(a_.site.site_pre), post, comb});
-  ops_.hyper_connection_expand({first_rows(a_.site.y), post, comb, active(a_.step.streams)});
+                             first_rows(a_.site.site_pre), first_rows(a_.site.post), first_rows(a_.site.comb)});
+}
+
+void Forward::expand_attention(int layer) {
+  const FeedForwardWeights& next = w_.layers[static_cast<size_t>(layer)].feed_forward;
+  ops_.hyper_connection_expand({first_rows(a_.site.y), first_rows(a_.site.post), first_rows(a_.site.comb),
+                                active(a_.step.streams),
+                                sublayer_input(first_rows(a_.site.site_pre), next.input_norm)});
 }
 
 // This is where a token's window KV record enters the cache: after attention, which reads older rows from the ring.

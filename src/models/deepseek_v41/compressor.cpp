@@ -25,7 +25,7 @@ void Forward::store_compressed(int layer) {
   } else {
     const MatrixView<bf16> latent = a_.attention.latent.rows_from(0, groups);
     ops_.matmul({active(a_.step.x), w.wkv, latent, {}});
-    ops_.rms_norm({latent, w.norm, c_.rms_norm_eps, latent});
+    ops_.rms_norm({latent, w.norm, c_.rms_norm_eps, latent, false});
   }
   if (groups > 0) store_latents(layer, groups);
 }

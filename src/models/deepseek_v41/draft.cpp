@@ -22,8 +22,7 @@ void Forward::store_draft_context() {
   const MatrixView<bf16> kv = first_rows(a_.attention.kv);
   ops_.quantize_activation({taps, taps});
   ops_.matmul({taps, w_.draft.main_proj, main, {}});
-  ops_.rms_norm({main, w_.draft.main_norm, c_.rms_norm_eps, main});
-  ops_.quantize_activation({main, main});
+  ops_.rms_norm({main, w_.draft.main_norm, c_.rms_norm_eps, main, true});
   for (int layer = table_.layer_count; layer < c_.total_layers(); ++layer) {
     const AttentionWeights& w = w_.layers[static_cast<size_t>(layer)].attention;
     ops_.matmul({main, w.wkv, kv, {}});
@@ -68,8 +67,9 @@ void Forward::draft_block(std::span<const DraftSequence> sequences) {
   }
   embed();
   for (int layer = table_.layer_count; layer < c_.total_layers(); ++layer) {
-    attention_input(layer);
+    if (!input_comes_with_streams(layer)) ops_.hyper_connection_collapse(attention_input(layer));
     window_records(layer);
+    mix_attention(layer);
     queries(layer);
     attend(layer, SparseAttention::Window::kDraftBlock);
     output_projection(layer);
@@ -79,8 +79,8 @@ void Forward::draft_block(std::span<const DraftSequence> sequences) {
   // The confidence head reads the collapsed stream before the norm.
   const MatrixView<bf16> x = a_.draft.features.rows_from(0, rows_.count()).columns_from(0, c_.hidden_size);
   const MatrixView<bf16> normed = first_rows(a_.draft.normed);
-  ops_.hyper_connection_collapse({active(a_.step.streams), active(a_.step.pre), nullptr, c_.rms_norm_eps, x});
-  ops_.rms_norm({x, w_.draft.norm, c_.rms_norm_eps, normed});
+  ops_.hyper_connection_collapse({active(a_.step.streams), active(a_.step.pre), nullptr, c_.rms_norm_eps, x, {}});
+  ops_.rms_norm({x, w_.draft.norm, c_.rms_norm_eps, normed, false});
   ops_.matmul({normed, w_.head, {}, first_rows(a_.draft.logits)});
 }
 

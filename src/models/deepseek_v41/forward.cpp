@@ -82,9 +82,21 @@ void Forward::keep_rows(FunctionRef<int64_t(size_t sequence)> from) {
   compact(a_.step.streams);
   compact(a_.step.pre);
   compact(a_.step.x);
+  compact(a_.step.quantized);
   compact(a_.step.taps);
   compact(a_.step.selected);
   compact(a_.step.candidates);
+}
+
+HyperConnectionCollapse Forward::sublayer_input(const MatrixView<float>& pre, const bf16* norm) const {
+  return {active(a_.step.streams), pre, norm, c_.rms_norm_eps, active(a_.step.x), active(a_.step.quantized)};
+}
+
+// Engram and a probe change the streams that a layer begins with.  The first layer and the first draft stage begin with
+// the embedding.
+bool Forward::input_comes_with_streams(int layer) const {
+  const bool follows_a_layer = layer != 0 && layer != table_.layer_count && layer < c_.total_layers();
+  return follows_a_layer && table_[layer].engram < 0 && probe == nullptr;
 }
 
 // Rows leave inside a layer: all that arrive feed the compressor, those from the window cut on leave a window record,
@@ -100,13 +112,14 @@ void Forward::run_layer(int layer) {
   // The rows that reach the last layer are those that its windows keep, and a draft's context is as long.
   if (layer == table_.layer_count - 1 && c_.num_nextn_predict_layers > 0) store_draft_context();
 
-  attention_input(layer);
+  if (!input_comes_with_streams(layer)) ops_.hyper_connection_collapse(attention_input(layer));
   if (spec.owns_kv()) store_compressed(layer);
   keep_rows([&](size_t s) { return cut(s, layer).window; });
   if (rows_.count() == 0) return;
   window_records(layer);
   keep_rows([&](size_t s) { return cut(s, layer).query; });
   if (rows_.count() > 0) {
+    mix_attention(layer);
     queries(layer);
     attend(layer, SparseAttention::Window::kCausal);
     output_projection(layer);
@@ -126,7 +139,7 @@ MatrixView<float> Forward::head() {
   const MatrixView<float> logits = a_.logits.rows_from(0, wanted);
   if (wanted == 0) return logits;
   ops_.hyper_connection_collapse(
-      {active(a_.step.streams), active(a_.step.pre), w_.norm, c_.rms_norm_eps, active(a_.step.x)});
+      {active(a_.step.streams), active(a_.step.pre), w_.norm, c_.rms_norm_eps, active(a_.step.x), {}});
   ops_.matmul({active(a_.step.x), w_.head, {}, logits});
   return logits;
 }

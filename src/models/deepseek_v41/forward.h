@@ -87,14 +87,20 @@ class Forward {
   void compress_pairs(int layer, int64_t groups);
   void store_latents(int layer, int64_t groups);
 
+  // x, and x rounded, of the rows under way from their streams.
+  HyperConnectionCollapse sublayer_input(const MatrixView<float>& pre, const bf16* norm) const;
+  // The layer's input is made together with the streams that it is made of: nothing comes between.
+  bool input_comes_with_streams(int layer) const;
+
   // attention.cpp
-  void attention_input(int layer);  // x from the streams
-  void window_records(int layer);   // from x of the rows that keep one
+  HyperConnectionCollapse attention_input(int layer) const;
+  void window_records(int layer);  // from x of the rows that keep one
   void queries(int layer);
   void choose_rows(int layer);  // of layers that own an index
   void attend(int layer, SparseAttention::Window window);
   void output_projection(int layer);
-  void expand_attention(int layer);
+  void mix_attention(int layer);
+  void expand_attention(int layer);  // also makes the feed-forward input
   void commit_window(int layer);
   RopeTable rope_table(int layer) const;
 

@@ -90,6 +90,7 @@ void hyper_connection_collapse(const HyperConnectionCollapse& op) {
     }
     if (op.norm != nullptr) rms_norm_row(op.x.row(m), op.norm, d, op.eps, op.x.row(m));
   }
+  if (op.quantized.data != nullptr) quantize_activation({op.x, op.quantized});
 }
 
 void hyper_connection_expand(const HyperConnectionExpand& op) {
@@ -109,6 +110,7 @@ void hyper_connection_expand(const HyperConnectionExpand& op) {
       }
     }
   }
+  if (op.next.x.data != nullptr) hyper_connection_collapse(op.next);
 }
 
 void hyper_connection_mean(const HyperConnectionMean& op) {

@@ -78,6 +78,7 @@ void grouped_matmul(const GroupedMatmul& op) {
   for (int64_t g = 0; g < op.groups; ++g) {
     multiply_to_bf16(op.x.columns_from(g * k, k), op.weight.rows(g * n, n), op.y.columns_from(g * n, n));
   }
+  if (op.quantize) quantize_activation({op.y, op.y});
 }
 
 }  // namespace deepinfer::reference

@@ -21,6 +21,7 @@ void rms_norm_row(const bf16* x, const bf16* weight, int64_t count, float eps, b
 
 void rms_norm(const RmsNorm& op) {
   for (int64_t m = 0; m < op.x.rows; ++m) rms_norm_row(op.x.row(m), op.weight, op.x.columns, op.eps, op.y.row(m));
+  if (op.quantize) quantize_activation({op.y, op.y});
 }
 
 }  // namespace deepinfer::reference

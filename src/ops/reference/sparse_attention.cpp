@@ -99,6 +99,8 @@ void sparse_attention(const SparseAttention& op) {
   VisibleRows rows(width);
   OrderedDot keys;
   std::vector<float> q(static_cast<size_t>(width));
+  const bool rotates = op.table.pairs > 0;
+  if (rotates) rope(op.query_rotation());
   for (int s = 0; s < op.sequence_count; ++s) {
     const AttentionSequence& sequence = op.sequences[s];
     for (int64_t i = 0; i < sequence.rows; ++i) {
@@ -114,6 +116,9 @@ void sparse_attention(const SparseAttention& op) {
       }
     }
   }
+  if (!rotates) return;
+  rope(op.output_rotation());
+  quantize_activation({op.o, op.o});
 }
 
 }  // namespace deepinfer::reference

@@ -52,8 +52,10 @@ void Steps::embed_tokens(const EmbedTokens& op) {
 }
 
 void Steps::rms_norm(const RmsNorm& op) {
+  DI_CHECK(!op.quantize || op.y.columns % 32 == 0, "rounded rows have a width that is a multiple of 32");
   for_each_row(pool_, op.x.rows, op.x.columns, [&](int64_t m, int) {
     kernels_.rms_norm(raw(op.x.row(m)), raw(op.weight), op.x.columns, op.eps, raw(op.y.row(m)));
+    if (op.quantize) kernels_.quantize_activation(raw(op.y.row(m)), op.y.columns, raw(op.y.row(m)));
   });
 }
 
@@ -83,9 +85,12 @@ void Steps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
   const auto collapse = [&](int64_t m, int64_t first, int64_t count) {
     kernels_.collapse(raw(op.streams.row(m)) + first, op.pre.row(m), d, count, raw(op.x.row(m)) + first);
   };
+  DI_CHECK(op.quantized.data == nullptr || (d % 32 == 0 && op.quantized.columns == d),
+           "x and its rounded copy have the same width, a multiple of 32");
   const auto norm = [&](int64_t m) {
     uint16_t* x = raw(op.x.row(m));
     if (op.norm != nullptr) kernels_.rms_norm(x, raw(op.norm), d, op.eps, x);
+    if (op.quantized.data != nullptr) kernels_.quantize_activation(x, d, raw(op.quantized.row(m)));
   };
   if (d > kSharedColumns && op.x.rows < pool_.threads()) {
     for_each_part(pool_, op.x.rows, d, 8, collapse);
@@ -104,6 +109,7 @@ void Steps::hyper_connection_expand(const HyperConnectionExpand& op) {
   for_each_part(pool_, op.y.rows, d, 8, [&](int64_t m, int64_t first, int64_t count) {
     kernels_.expand(raw(op.y.row(m)) + first, op.post.row(m), op.comb.row(m), d, count, raw(op.streams.row(m)) + first);
   });
+  if (op.next.x.data != nullptr) hyper_connection_collapse(op.next);
 }
 
 void Steps::hyper_connection_mean(const HyperConnectionMean& op) {
