@@ -29,19 +29,22 @@ void check_alignment(const LinearWeight& weight, MatrixView<const bf16> x) {
 }  // namespace
 
 AnyOps::~AnyOps() {
-  if (stream_ == nullptr) return;
-  cudaStreamSynchronize(stream_);  // before the scratch memory goes
-  cudaStreamDestroy(stream_);
+  if (stream_.queue() == nullptr) return;
+  cudaStreamSynchronize(stream_.queue());  // before the scratch memory goes
+  cudaStreamDestroy(stream_.queue());
 }
 
-Status AnyOps::open() {
-  DI_RETURN_IF_ERROR(cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
+Status AnyOps::open(bool use_graphs) {
+  cudaStream_t queue = nullptr;
+  DI_RETURN_IF_ERROR(cuda_status(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), "stream"));
+  launches_.open(queue, use_graphs);
+  stream_ = Stream(queue, &launches_);
   return memory_.open(stream_);
 }
 
 Status AnyOps::prepare(const OpsLimits& limits) {
   const AnyScratch scratch = scratch_of(limits);
-  DI_RETURN_IF_ERROR(ring_.prepare(scratch.parcel, stream_));
+  DI_RETURN_IF_ERROR(ring_.prepare(scratch.parcel, launches_));
   DI_ASSIGN_OR_RETURN(mix_, DeviceBuffer::allocate(scratch.mix));
   DI_ASSIGN_OR_RETURN(scores_, DeviceBuffer::allocate(scratch.scores));
   DI_ASSIGN_OR_RETURN(choices_, DeviceBuffer::allocate(scratch.choices));
@@ -56,6 +59,7 @@ Status AnyOps::prepare(const OpsLimits& limits) {
 }
 
 Status AnyOps::health() {
+  note(launches_.flush());
   note(memory_.status());
   return status_;
 }

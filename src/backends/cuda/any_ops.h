@@ -1,5 +1,7 @@
-// AnyOps: every operation by the any_ kernels, and the base of paths that have kernels of their own for some.  Files: any_ops.cpp (memory, rows, products, experts), any_ops_lists.cpp
-// (operations over sequences), any_ops_sample.cpp.
+// AnyOps: every operation by the any_ kernels, and the base of paths that have kernels of their own for some.  Files:
+// any_ops.cpp (memory, rows, products, experts), any_ops_lists.cpp (operations over sequences), any_ops_sample.cpp.
+//
+// Kernels are recorded and put on the stream together, at sample(), health() and the calls of Memory.
 //
 // The first error of the device stays: later operations do nothing, health() tells it.
 #pragma once
@@ -9,6 +11,7 @@
 
 #include "backends/cuda/launch/device_buffer.h"
 #include "backends/cuda/launch/device_memory.h"
+#include "backends/cuda/launch/launch_list.h"
 #include "backends/cuda/launch/sequence_list.h"
 #include "backends/cuda/launch/stream.h"
 #include "backends/cuda/launch/upload_ring.h"
@@ -20,7 +23,10 @@ class AnyOps : public Ops {
  public:
   AnyOps() = default;
   ~AnyOps() override;
-  Status open();  // before everything else: the stream
+  // Before everything else: the stream.  use_graphs: steps that come again run as graphs (launch/launch_list.h); the
+  // bits are the same either way.
+  Status open(bool use_graphs = true);
+  LaunchCounts launch_counts() { return launches_.counts(); }
 
   std::string_view name() const override { return "cuda/any"; }
   Status prepare(const OpsLimits& limits) override;
@@ -70,7 +76,8 @@ class AnyOps : public Ops {
   Status sample_rows(const Sample& op, int64_t first, int64_t count, int64_t bytes);
 
   Status status_;
-  Stream stream_ = nullptr;
+  Stream stream_;
+  LaunchList launches_;
   DeviceMemory memory_;
   UploadRing ring_;
   DeviceBuffer mix_, scores_, choices_, hidden_, outputs_;  // of rows: mHC, router, experts

@@ -3,20 +3,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backends/cuda/launch/cuda_status.h"
 
 namespace deepinfer::cuda {
-namespace {
-
-constexpr int64_t kParcel = int64_t{4} << 20;
-
-}  // namespace
 
 Status DeviceMemory::open(Stream stream) {
   stream_ = stream;
-  return ring_.prepare(kParcel, stream);
+  return ring_.prepare();
 }
 
 Result<std::byte*> DeviceMemory::allocate(uint64_t bytes) {
@@ -39,15 +32,11 @@ void DeviceMemory::discard(std::byte* data, uint64_t bytes) {
   if (status_.ok()) status_ = cuda_status(cudaMemsetAsync(data, 0, bytes, stream_), "zeros");
 }
 
-// By way of pinned memory, so that the caller's may change at once.
 void DeviceMemory::write(void* to, const void* from, size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  for (size_t at = 0; status_.ok() && at < bytes;) {
-    const size_t part = std::min(bytes - at, static_cast<size_t>(kParcel));
-    status_ = ring_.send_to(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at,
-                            static_cast<int64_t>(part));
-    at += part;
-  }
+  if (status_.ok())
+    status_ = ring_.write(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), static_cast<int64_t>(bytes),
+                          stream_);
 }
 
 void DeviceMemory::read(void* to, const void* from, size_t bytes) {

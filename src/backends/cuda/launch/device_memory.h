@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "backends/cuda/launch/stream.h"
-#include "backends/cuda/launch/upload_ring.h"
+#include "backends/cuda/launch/write_ring.h"
 #include "base/status.h"
 #include "tensor/memory.h"
 
@@ -30,9 +30,9 @@ class DeviceMemory final : public Memory {
   void note(Status status);
   bool well();
 
-  Stream stream_ = nullptr;
+  Stream stream_;     // by its conversion: behind what is recorded
   std::mutex mutex_;  // of what is below: calls come from any thread
-  UploadRing ring_;
+  WriteRing ring_;
   Status status_;
 };
 

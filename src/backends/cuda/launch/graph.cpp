@@ -8,7 +8,7 @@
 namespace deepinfer::cuda {
 namespace {
 
-Result<cudaGraphExec_t> capture_on(Stream stream, FunctionRef<Status(Stream)> launches) {
+Result<cudaGraphExec_t> capture_on(cudaStream_t stream, FunctionRef<Status(Stream)> launches) {
   DI_RETURN_IF_ERROR(cuda_status(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture"));
   const Status launched = launches(stream);
   cudaGraph_t graph = nullptr;

@@ -4,21 +4,23 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/launch/cuda_status.h"
+#include "backends/cuda/launch/launch_list.h"
 #include "base/check.h"
 
 namespace deepinfer::cuda {
 
-Status UploadRing::prepare(int64_t parcel_bytes, Stream stream) {
+Status UploadRing::prepare(int64_t parcel_bytes, LaunchList& launches) {
   DI_CHECK(pinned_ == nullptr && parcel_bytes > 0, "a ring is prepared once");
   parcel_bytes_ = room<std::byte>(parcel_bytes);
-  stream_ = stream;
+  launches_ = &launches;
   void* pinned = nullptr;
   DI_RETURN_IF_ERROR(cuda_status(cudaMallocHost(&pinned, static_cast<size_t>(parcel_bytes_ * kParts)),
                                  fmt::format("{} bytes of pinned memory", parcel_bytes_ * kParts)));
   pinned_ = static_cast<std::byte*>(pinned);
-  DI_ASSIGN_OR_RETURN(device_, DeviceBuffer::allocate(parcel_bytes_ * kParts));
+  DI_ASSIGN_OR_RETURN(device_, DeviceBuffer::allocate(parcel_bytes_));
   for (CUevent_st*& event : copied_)
     DI_RETURN_IF_ERROR(cuda_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event"));
+  launches.use(this);
   return {};
 }
 
@@ -30,15 +32,14 @@ UploadRing::~UploadRing() {
 
 Status UploadRing::begin(int64_t bytes) {
   DI_CHECK(bytes <= parcel_bytes_, "a list fits into a parcel");
-  if (at_ + bytes > (part_ + 1) * parcel_bytes_) {
-    DI_RETURN_IF_ERROR(cuda_status(cudaEventRecord(copied_[static_cast<size_t>(part_)], stream_), "upload"));
-    used_[static_cast<size_t>(part_)] = true;
+  const std::scoped_lock lock(launches_->mutex_);
+  if (bytes > kManyBytes || at_ + bytes > parcel_bytes_) DI_RETURN_IF_ERROR(launches_->flush_locked());
+  if (launches_->launches_.count() == 0 && at_ > 0) {  // no kernel to come reads what lies here
     part_ = (part_ + 1) % kParts;
-    at_ = part_ * parcel_bytes_;
-    if (used_[static_cast<size_t>(part_)])
-      DI_RETURN_IF_ERROR(cuda_status(cudaEventSynchronize(copied_[static_cast<size_t>(part_)]), "upload"));
+    at_ = uploaded_ = 0;
+    sent_ = 0;
+    DI_RETURN_IF_ERROR(cuda_status(cudaEventSynchronize(copied_[static_cast<size_t>(part_)]), "upload"));
   }
-  begin_ = at_;
   end_ = at_ + bytes;
   return {};
 }
@@ -49,18 +50,19 @@ void UploadRing::advance(int64_t bytes) {
 }
 
 Status UploadRing::send() {
-  if (at_ == begin_) return {};
-  return cuda_status(cudaMemcpyAsync(device_.data() + begin_, pinned_ + begin_, static_cast<size_t>(at_ - begin_),
-                                     cudaMemcpyHostToDevice, stream_),
-                     "upload");
+  sent_.store(at_, std::memory_order_release);
+  return {};
 }
 
-Status UploadRing::send_to(void* to, const void* from, int64_t bytes) {
-  DI_RETURN_IF_ERROR(begin(room<std::byte>(bytes)));
-  std::memcpy(pinned_ + begin_, from, static_cast<size_t>(bytes));
-  at_ = end_;
-  return cuda_status(cudaMemcpyAsync(to, pinned_ + begin_, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_),
-                     "upload");
+Status UploadRing::upload() {
+  const int64_t sent = sent_.load(std::memory_order_acquire);
+  if (sent == uploaded_) return {};
+  DI_RETURN_IF_ERROR(
+      cuda_status(cudaMemcpyAsync(device_.data() + uploaded_, pinned_ + part_ * parcel_bytes_ + uploaded_,
+                                  static_cast<size_t>(sent - uploaded_), cudaMemcpyHostToDevice, launches_->queue_),
+                  "upload"));
+  uploaded_ = sent;
+  return cuda_status(cudaEventRecord(copied_[static_cast<size_t>(part_)], launches_->queue_), "upload");
 }
 
 }  // namespace deepinfer::cuda

@@ -1,23 +1,31 @@
-// UploadRing: the way of small host lists to kernels: pinned memory and device memory of the same layout, used round
-// and round.  A list may change once it has been put here.
+// UploadRing: the way of host lists to recorded kernels.  The lists of a step are put one after the other into a pinned
+// parcel, which goes to the device in one piece in front of the kernels (LaunchList::flush).  A list may change once it
+// has been put here.
 //
 //   DI_RETURN_IF_ERROR(ring.begin(UploadRing::room<Entry>(count)));
 //   const Entry* on_device = ring.put(entries, count);
 //   DI_RETURN_IF_ERROR(ring.send());   // what was put is there for kernels that are launched from now on
+//
+// begin() may take the place of lists that were begun before: they are for the kernels launched in between.  The first
+// list behind a flush always lies at the same place on the device, so that steps with the same lists have the same
+// arguments; pinned parcels take turns.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "backends/cuda/launch/device_buffer.h"
-#include "backends/cuda/launch/stream.h"
 #include "base/status.h"
 
+struct CUstream_st;
 struct CUevent_st;
 
 namespace deepinfer::cuda {
+
+class LaunchList;
 
 class UploadRing {
  public:
@@ -26,8 +34,8 @@ class UploadRing {
   UploadRing& operator=(const UploadRing&) = delete;
   ~UploadRing();
 
-  // Once, before everything else.  A parcel may have up to parcel_bytes.
-  Status prepare(int64_t parcel_bytes, Stream stream);
+  // Once, before everything else.  The lists between begin() and send() may have up to parcel_bytes.
+  Status prepare(int64_t parcel_bytes, LaunchList& launches);
   int64_t parcel_bytes() const { return parcel_bytes_; }
 
   // Bytes that `count` values take in a parcel.
@@ -36,12 +44,13 @@ class UploadRing {
     return (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  // A parcel of at most so many bytes.  Waits while the device still copies from the place.
+  // Lists of at most so many bytes.  Where they find no room, or are so many that the host is busy for long, what was
+  // recorded before goes to the device first.
   Status begin(int64_t bytes);
   // Room for `count` values, to be written through *host before send().  Returns their place on the device.
   template <typename T>
   T* place(int64_t count, T** host) {
-    std::byte* const on_host = pinned_ + at_;
+    std::byte* const on_host = pinned_ + part_ * parcel_bytes_ + at_;
     std::byte* const on_device = device_.data() + at_;
     advance(room<T>(count));
     *host = reinterpret_cast<T*>(on_host);
@@ -56,23 +65,25 @@ class UploadRing {
   }
   Status send();
 
-  // Copies to device memory of the caller's, of at most a parcel.
-  Status send_to(void* to, const void* from, int64_t bytes);
-
  private:
+  friend class LaunchList;
   static constexpr int64_t kAlignment = 16;
-  static constexpr int kParts = 4;  // each as large as the largest parcel
+  static constexpr int64_t kManyBytes = int64_t{1} << 20;
+  static constexpr int kParts = 4;  // pinned parcels
 
   void advance(int64_t bytes);
+  // Copies what has been sent and is not on the device yet.  By flush(), on any thread, with the mutex of the list.
+  Status upload();
 
   int64_t parcel_bytes_ = 0;
-  Stream stream_ = nullptr;
+  LaunchList* launches_ = nullptr;
   std::byte* pinned_ = nullptr;
-  DeviceBuffer device_;
-  std::array<CUevent_st*, kParts> copied_{};  // everything that was sent from a part
-  std::array<bool, kParts> used_{};
+  DeviceBuffer device_;                       // one parcel: a stream has its order
+  std::array<CUevent_st*, kParts> copied_{};  // what was uploaded from a part
   int part_ = 0;
-  int64_t at_ = 0, begin_ = 0, end_ = 0;  // of both memories: the next free byte, the parcel's first and its limit
+  int64_t at_ = 0, end_ = 0;       // next free byte of the parcel, and the limit that begin() was told
+  std::atomic<int64_t> sent_ = 0;  // bytes that may be uploaded
+  int64_t uploaded_ = 0;
 };
 
 }  // namespace deepinfer::cuda

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/kernels/attention/slots.cuh"
 #include "backends/cuda/kernels/products/pieces.cuh"
 #include "backends/cuda/kernels/products/products.h"
@@ -19,6 +20,7 @@ struct Arguments {
 
 template <int kHeadTiles>
 __global__ void __launch_bounds__(kWarps * 32) attention_scores(const Arguments arguments) {
+  follow_previous_kernels();
   const AttentionStep& step = arguments.step;
   const SparseAttention& op = step.op;
   const Slots slots = slots_of(step, step.first + blockIdx.y);
@@ -64,8 +66,9 @@ Status any_attention_scores(const AttentionStep& step, Stream stream) {
   const int head_tiles = step.op.heads <= 8 ? 1 : 4;
   const dim3 grid(blocks(divided_up(step.slots, kWarps * 16)), blocks(step.count),
                   blocks(divided_up(step.op.heads, 8 * head_tiles)));
-  return head_tiles == 1 ? launch(attention_scores<1>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments)
-                         : launch(attention_scores<4>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments);
+  return head_tiles == 1
+             ? launch(attention_scores<1>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments, kEarly)
+             : launch(attention_scores<4>, "any_attention_scores", grid, kWarps * 32, 0, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -2,6 +2,7 @@
 // at a time, two neighbours in a word: the pairs along which the tensor cores add.
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/mma.cuh"
 #include "backends/cuda/kernels/attention/slots.cuh"
 #include "backends/cuda/launch/launch.cuh"
@@ -38,6 +39,7 @@ __device__ __forceinline__ void stage_slots(uint32_t (&stage)[kStage / 2][kPitch
 
 template <int kHeadTiles>
 __global__ void __launch_bounds__(kThreads) attention_values(const AttentionStep step) {
+  follow_previous_kernels();
   const SparseAttention& op = step.op;
   __shared__ uint32_t stage[kStage / 2][kPitch];
   const Slots slots = slots_of(step, step.first + blockIdx.y);
@@ -92,8 +94,8 @@ Status any_attention_values(const AttentionStep& step, Stream stream) {
   const int head_tiles = step.op.heads <= 8 ? 1 : 4;
   const dim3 grid(blocks(divided_up(step.op.head_dim, kChannels)), blocks(step.count),
                   blocks(divided_up(step.op.heads, 8 * head_tiles)));
-  return head_tiles == 1 ? launch(attention_values<1>, "any_attention_values", grid, kThreads, 0, stream, step)
-                         : launch(attention_values<4>, "any_attention_values", grid, kThreads, 0, stream, step);
+  return head_tiles == 1 ? launch(attention_values<1>, "any_attention_values", grid, kThreads, 0, stream, step, kEarly)
+                         : launch(attention_values<4>, "any_attention_values", grid, kThreads, 0, stream, step, kEarly);
 }
 
 }  // namespace deepinfer::cuda

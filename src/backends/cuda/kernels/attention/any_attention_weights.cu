@@ -1,6 +1,7 @@
 // One warp a head of a row.
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/kernels/attention/slots.cuh"
 #include "backends/cuda/launch/launch.cuh"
 
@@ -10,6 +11,7 @@ namespace {
 constexpr int kWarps = 4;
 
 __global__ void __launch_bounds__(kWarps * 32) attention_weights(const AttentionStep step) {
+  follow_previous_kernels();
   const int head = static_cast<int>(blockIdx.y) * kWarps + warp_id(), lane = lane_id();
   if (head >= step.op.heads) return;
   const int count = slots_of(step, step.first + blockIdx.x).count;
@@ -33,7 +35,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_weights(const Attention
 
 Status any_attention_weights(const AttentionStep& step, Stream stream) {
   return launch(attention_weights, "any_attention_weights",
-                dim3(blocks(step.count), blocks(divided_up(step.op.heads, kWarps))), kWarps * 32, 0, stream, step);
+                dim3(blocks(step.count), blocks(divided_up(step.op.heads, kWarps))), kWarps * 32, 0, stream, step,
+                kEarly);
 }
 
 }  // namespace deepinfer::cuda

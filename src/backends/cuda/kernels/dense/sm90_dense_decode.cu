@@ -17,6 +17,7 @@
 #include "backends/cuda/device/shared_address.cuh"
 #include "backends/cuda/kernels/dense/dense.h"
 #include "backends/cuda/launch/cuda_status.h"
+#include "backends/cuda/launch/launch.cuh"
 #include "backends/cuda/layout/strip_order.h"
 #include "base/check.h"
 
@@ -220,29 +221,15 @@ __global__ void __launch_bounds__(kThreads, 1) dense_decode(const Arguments argu
 }
 
 template <int Parts>
-Status launch(Arguments arguments, int multiprocessors, Stream stream) {
+Status launch_parts(Arguments arguments, int multiprocessors, Stream stream) {
   const int round = kWarps * ((arguments.pieces + Parts - 1) / Parts) * kPiece;  // bytes of a place of all warps
   arguments.x_pitch = arguments.pieces * 128 + 16;
   const int x_bytes = arguments.rows * arguments.x_pitch;
   arguments.places = std::min(kMostPlaces, (kMostShared - x_bytes) / round);
   DI_CHECK(arguments.places > 0, "x leaves room for the ring");
-  DI_RETURN_IF_ERROR(
-      cuda_status(cudaFuncSetAttribute(dense_decode<Parts>, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
-                  "sm90_dense_decode"));
-  cudaLaunchAttribute attributes[2];
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  const unsigned cluster = arguments.rows >= kSharingRows ? 2 : 1;
-  attributes[0].val.clusterDim = {cluster, 1, 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(std::min((arguments.strips + 1) / 2, multiprocessors / 2) * 2));
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(arguments.places * round + x_bytes);
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  return cuda_status(cudaLaunchKernelEx(&config, dense_decode<Parts>, arguments), "sm90_dense_decode");
+  const dim3 grid(static_cast<unsigned>(std::min((arguments.strips + 1) / 2, multiprocessors / 2) * 2));
+  return launch(dense_decode<Parts>, "sm90_dense_decode", grid, kThreads, arguments.places * round + x_bytes, stream,
+                arguments, {.cluster = arguments.rows >= kSharingRows ? 2u : 1u, .early = true});
 }
 
 }  // namespace
@@ -272,15 +259,15 @@ Status sm90_dense_decode(const DenseProduct& product, Stream stream) {
                             .x_pitch = 0};
   switch (dense_parts(pieces)) {
     case 1:
-      return launch<1>(arguments, multiprocessors, stream);
+      return launch_parts<1>(arguments, multiprocessors, stream);
     case 2:
-      return launch<2>(arguments, multiprocessors, stream);
+      return launch_parts<2>(arguments, multiprocessors, stream);
     case 4:
-      return launch<4>(arguments, multiprocessors, stream);
+      return launch_parts<4>(arguments, multiprocessors, stream);
     case 8:
-      return launch<8>(arguments, multiprocessors, stream);
+      return launch_parts<8>(arguments, multiprocessors, stream);
     default:
-      return launch<16>(arguments, multiprocessors, stream);
+      return launch_parts<16>(arguments, multiprocessors, stream);
   }
 }
 

@@ -1,5 +1,6 @@
 // One thread a value.
 #include "backends/cuda/device/formats.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/engram/engram.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -17,6 +18,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) engram_decode(const Arguments arguments) {
+  follow_previous_kernels();
   const int64_t column = int64_t{blockIdx.y} * kThreads + threadIdx.x, width = arguments.width;
   if (column >= arguments.e.columns) return;
   const int64_t lookup = column / width, c = column % width;
@@ -31,7 +33,7 @@ Status any_engram_decode(const uint8_t* gathered, int lookups, int64_t width, Ma
   DI_CHECK(e.columns == lookups * width, "e is [rows, lookups * width]");
   const Arguments arguments{gathered, lookups, width, e};
   return launch(engram_decode, "any_engram_decode", dim3(blocks(e.rows), blocks(divided_up(e.columns, kThreads))),
-                kThreads, 0, stream, arguments);
+                kThreads, 0, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/engram/engram.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -19,6 +20,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) engram_mix(const Arguments arguments) {
+  follow_previous_kernels();
   const EngramMix& op = arguments.op;
   const int64_t m = blockIdx.x, j = blockIdx.y, d = op.streams.columns / kHyperCopies;
   if (op.dead != nullptr && op.dead[m] != 0) return;
@@ -53,7 +55,7 @@ Status any_engram_mix(const EngramMix& op, Stream stream) {
            "streams is [rows, 4 d], kv [rows, 5 d]");
   const Arguments arguments{op, static_cast<float>(std::pow(static_cast<double>(d), -0.5))};
   return launch(engram_mix, "any_engram_mix", dim3(blocks(op.streams.rows), kHyperCopies), kThreads, 0, stream,
-                arguments);
+                arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

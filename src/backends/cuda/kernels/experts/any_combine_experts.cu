@@ -1,5 +1,6 @@
 // One thread a channel; the order of a row's experts is found once for a block.
 #include "backends/cuda/device/bf16.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/experts/experts.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -19,6 +20,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) combine_experts(const Arguments arguments) {
+  follow_previous_kernels();
   __shared__ int place[kMostExperts];
   const int64_t m = blockIdx.x, d = arguments.y.columns;
   const int top_k = static_cast<int>(arguments.expert.columns), own = static_cast<int>(threadIdx.x);
@@ -44,7 +46,7 @@ Status any_combine_experts(MatrixView<const int32_t> expert, const bf16* routed,
   DI_CHECK(expert.columns <= kMostExperts, "at most 64 experts a row");
   const Arguments arguments{expert, routed, shared, y};
   return launch(combine_experts, "any_combine_experts", dim3(blocks(y.rows), blocks(divided_up(y.columns, kThreads))),
-                kThreads, 0, stream, arguments);
+                kThreads, 0, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -2,6 +2,7 @@
 // part of K for all four tiles of 16 weight rows.  Then one warp a row: 32 units are one group of the FP8 rounding.
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/formats.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/kernels/experts/expert_rows.cuh"
 #include "backends/cuda/kernels/products/pieces.cuh"
 #include "backends/cuda/kernels/products/products.h"
@@ -26,6 +27,7 @@ __device__ __forceinline__ float activated(float g, float u, float limit, float 
 
 template <LinearWeight::Format kFormat, int kRowTiles>
 __global__ void __launch_bounds__(kMostWarps * 32, 1) expert_hidden(const Arguments arguments) {
+  follow_previous_kernels();
   const ExpertStep& step = arguments.step;
   __shared__ float sums[kMostWarps][8][2 * kUnits];
   const ExpertRows rows = rows_of_block(step);
@@ -87,8 +89,8 @@ Status launch_format(const ExpertStep& step, Stream stream) {
   const dim3 grid(blocks(step.width / kUnits), most_active(step));
   const int threads = arguments.parts * 32;
   if (step.x.rows <= 8)
-    return launch(expert_hidden<kFormat, 1>, "any_expert_hidden", grid, threads, 0, stream, arguments);
-  return launch(expert_hidden<kFormat, 2>, "any_expert_hidden", grid, threads, 0, stream, arguments);
+    return launch(expert_hidden<kFormat, 1>, "any_expert_hidden", grid, threads, 0, stream, arguments, kEarly);
+  return launch(expert_hidden<kFormat, 2>, "any_expert_hidden", grid, threads, 0, stream, arguments, kEarly);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // As kernels/products/any_product_few.cu, for the rows of each expert, 8 kRowTiles at a time.
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/kernels/experts/expert_rows.cuh"
 #include "backends/cuda/kernels/products/pieces.cuh"
 #include "backends/cuda/kernels/products/products.h"
@@ -19,6 +20,7 @@ struct Arguments {
 
 template <LinearWeight::Format kFormat, int kRowTiles>
 __global__ void __launch_bounds__(kMostWarps * 32, 1) expert_output(const Arguments arguments) {
+  follow_previous_kernels();
   const ExpertStep& step = arguments.step;
   __shared__ float sums[kMostWarps][8 * kRowTiles][kOutputs + 1];
   const ExpertRows rows = rows_of_block(step);
@@ -68,8 +70,8 @@ Status launch_format(const ExpertStep& step, Stream stream) {
   const dim3 grid(blocks(divided_up(step.x.columns, kOutputs * tiles)), most_active(step));
   const int threads = parts * tiles * 32;
   if (step.x.rows <= 8)
-    return launch(expert_output<kFormat, 1>, "any_expert_output", grid, threads, 0, stream, arguments);
-  return launch(expert_output<kFormat, 4>, "any_expert_output", grid, threads, 0, stream, arguments);
+    return launch(expert_output<kFormat, 1>, "any_expert_output", grid, threads, 0, stream, arguments, kEarly);
+  return launch(expert_output<kFormat, 4>, "any_expert_output", grid, threads, 0, stream, arguments, kEarly);
 }
 
 }  // namespace

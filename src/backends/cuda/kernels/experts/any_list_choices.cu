@@ -1,5 +1,6 @@
 // Two kernels: one warp an expert looks through all choices; then one warp lists the experts that have any.
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/experts/experts.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -16,6 +17,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kWarps * 32) list_choices(const Arguments arguments) {
+  follow_previous_kernels();
   const int expert = static_cast<int>(blockIdx.x) * kWarps + warp_id(), lane = lane_id();
   if (expert >= arguments.expert_count) return;
   const int64_t rows = arguments.expert.rows, top_k = arguments.expert.columns;
@@ -32,6 +34,7 @@ __global__ void __launch_bounds__(kWarps * 32) list_choices(const Arguments argu
 }
 
 __global__ void __launch_bounds__(32) list_active(const Arguments arguments) {
+  follow_previous_kernels();
   const int lane = lane_id();
   int found = 0;
   for (int first = 0; first < arguments.expert_count; first += 32) {
@@ -50,8 +53,8 @@ Status any_list_choices(MatrixView<const int32_t> expert, int expert_count, cons
                         Stream stream) {
   const Arguments arguments{expert, expert_count, choices};
   DI_RETURN_IF_ERROR(launch(list_choices, "any_list_choices, choices", dim3(blocks(divided_up(expert_count, kWarps))),
-                            kWarps * 32, 0, stream, arguments));
-  return launch(list_active, "any_list_choices, active experts", dim3(1), 32, 0, stream, arguments);
+                            kWarps * 32, 0, stream, arguments, kEarly));
+  return launch(list_active, "any_list_choices, active experts", dim3(1), 32, 0, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,6 +1,7 @@
 // One warp a row: the best of what is left, top_k times.
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/experts/experts.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -17,6 +18,7 @@ struct Arguments {
 constexpr float kLowest = -__builtin_huge_valf();
 
 __global__ void __launch_bounds__(32) route(const Arguments arguments) {
+  follow_previous_kernels();
   const Route& op = arguments.op;
   const int experts = static_cast<int>(arguments.scores.columns), lane = lane_id();
   const int64_t m = blockIdx.x;
@@ -66,7 +68,7 @@ Status any_route(const Route& op, MatrixView<const float> scores, Stream stream)
   DI_CHECK(op.expert.columns == op.top_k && op.weight.columns == op.top_k && op.top_k <= scores.columns,
            "expert and weight are [rows, top_k], top_k is at most the number of experts");
   const Arguments arguments{op, scores};
-  return launch(route, "any_route", dim3(blocks(scores.rows)), 32, scores.columns * 8, stream, arguments);
+  return launch(route, "any_route", dim3(blocks(scores.rows)), 32, scores.columns * 8, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,6 +1,7 @@
 // A warp takes one part of K for 16 outputs and all rows, straight from memory into fragments.  A block holds the warps
 // of all parts of one or a few tiles of outputs and adds the parts.
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/products/pieces.cuh"
 #include "backends/cuda/kernels/products/products.h"
@@ -21,6 +22,7 @@ struct Arguments {
 
 template <LinearWeight::Format kFormat, int kRowTiles>
 __global__ void __launch_bounds__(kMostWarps * 32, 1) product_few(const Arguments arguments) {
+  follow_previous_kernels();
   const Product& product = arguments.product;
   const LinearWeight& weight = product.weight;
   __shared__ float sums[kMostWarps][8 * kRowTiles][kOutputs + 1];
@@ -73,10 +75,10 @@ Status launch_format(const Product& product, Stream stream) {
                   static_cast<unsigned>(product.groups));
   const int threads = parts * tiles * 32;
   if (product.x.rows <= 8)
-    return launch(product_few<kFormat, 1>, "any_product_few", grid, threads, 0, stream, arguments);
+    return launch(product_few<kFormat, 1>, "any_product_few", grid, threads, 0, stream, arguments, kEarly);
   if (product.x.rows <= 16)
-    return launch(product_few<kFormat, 2>, "any_product_few", grid, threads, 0, stream, arguments);
-  return launch(product_few<kFormat, 4>, "any_product_few", grid, threads, 0, stream, arguments);
+    return launch(product_few<kFormat, 2>, "any_product_few", grid, threads, 0, stream, arguments, kEarly);
+  return launch(product_few<kFormat, 4>, "any_product_few", grid, threads, 0, stream, arguments, kEarly);
 }
 
 }  // namespace

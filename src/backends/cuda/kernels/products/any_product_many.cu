@@ -2,6 +2,7 @@
 // memory, the next piece is on its way from memory while this one is multiplied.  Each of the 8 warps has 32 outputs by
 // 32 rows.  The accumulators begin anew with every part of K and are added to the sums at its end.
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/products/pieces.cuh"
 #include "backends/cuda/kernels/products/products.h"
@@ -49,6 +50,7 @@ __device__ __forceinline__ void get(uint32_t (&pairs)[8], const uint4* row, int 
 
 template <LinearWeight::Format kFormat>
 __global__ void __launch_bounds__(kThreads) product_many(const Arguments arguments) {
+  follow_previous_kernels();
   const Product& product = arguments.product;
   __shared__ uint4 weights[kOutputs][kPitch], x[kRows][kPitch];
   const int64_t n = product.weight.n / product.groups, group_first = blockIdx.z * n;
@@ -120,7 +122,7 @@ Status launch_format(const Product& product, Stream stream) {
   const Arguments arguments{product, product_parts(product.weight.k)};
   const dim3 grid(blocks(divided_up(product.weight.n / product.groups, kOutputs)),
                   blocks(divided_up(product.x.rows, kRows)), static_cast<unsigned>(product.groups));
-  return launch(product_many<kFormat>, "any_product_many", grid, kThreads, 0, stream, arguments);
+  return launch(product_many<kFormat>, "any_product_many", grid, kThreads, 0, stream, arguments, kEarly);
 }
 
 }  // namespace

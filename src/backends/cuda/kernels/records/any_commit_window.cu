@@ -1,4 +1,5 @@
 // One block a row of a sequence; rows that a later one of the step would overwrite stay out.
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/records/records.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -14,6 +15,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) commit_window(const Arguments arguments) {
+  follow_previous_kernels();
   const auto& entry = entry_of(arguments.list, blockIdx.x);
   const WindowCommit& sequence = entry.sequence;
   const int64_t i = blockIdx.x - entry.begin;
@@ -27,7 +29,7 @@ __global__ void __launch_bounds__(kThreads) commit_window(const Arguments argume
 
 Status any_commit_window(const CommitWindow& op, const SequenceList<WindowCommit>& list, Stream stream) {
   const Arguments arguments{op, list};
-  return launch(commit_window, "any_commit_window", dim3(blocks(list.rows)), kThreads, 0, stream, arguments);
+  return launch(commit_window, "any_commit_window", dim3(blocks(list.rows)), kThreads, 0, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,6 +1,7 @@
 // Two kernels, one block a row of a sequence each: odd rows are pooled with their even partners; then even rows go to
 // the ring, from which an odd first row has been read by then.
 #include "backends/cuda/device/dynamic_shared.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/records/record_row.cuh"
 #include "backends/cuda/kernels/records/records.h"
@@ -16,6 +17,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kRecordThreads) pool_pairs(const Arguments arguments) {
+  follow_previous_kernels();
   const CompressPairs& op = arguments.op;
   const auto& entry = entry_of(arguments.list, blockIdx.x);
   const CompressSequence& sequence = entry.sequence;
@@ -44,6 +46,7 @@ __global__ void __launch_bounds__(kRecordThreads) pool_pairs(const Arguments arg
 }
 
 __global__ void __launch_bounds__(kRecordThreads) keep_half_groups(const Arguments arguments) {
+  follow_previous_kernels();
   const CompressPairs& op = arguments.op;
   const auto& entry = entry_of(arguments.list, blockIdx.x);
   const CompressSequence& sequence = entry.sequence;
@@ -65,9 +68,9 @@ Status any_compress_pairs(const CompressPairs& op, const SequenceList<CompressSe
   DI_CHECK(op.value.columns == op.latent.columns && op.gate.columns == op.latent.columns, "all rows have one width");
   const Arguments arguments{op, list};
   DI_RETURN_IF_ERROR(launch(pool_pairs, "any_compress_pairs, pooling", dim3(blocks(list.rows)), kRecordThreads,
-                            op.latent.columns * 2, stream, arguments));
+                            op.latent.columns * 2, stream, arguments, kEarly));
   return launch(keep_half_groups, "any_compress_pairs, half groups", dim3(blocks(list.rows)), kRecordThreads, 0, stream,
-                arguments);
+                arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,5 +1,6 @@
 // One block a row of a sequence.
 #include "backends/cuda/device/dynamic_shared.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/records/record_row.cuh"
 #include "backends/cuda/kernels/records/records.h"
@@ -15,6 +16,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kRecordThreads) store_compressed(const Arguments arguments) {
+  follow_previous_kernels();
   const StoreCompressed& op = arguments.op;
   const auto& entry = entry_of(arguments.list, blockIdx.x);
   const int64_t i = blockIdx.x - entry.begin, record = entry.sequence.record + i, width = op.latent.columns;
@@ -30,7 +32,7 @@ Status any_store_compressed(const StoreCompressed& op, const SequenceList<StoreS
   DI_CHECK(op.latent.columns % kMainKvGroup == 0, "compressed rows are encoded in groups of 16");
   const Arguments arguments{op, list};
   return launch(store_compressed, "any_store_compressed", dim3(blocks(list.rows)), kRecordThreads,
-                op.latent.columns * 2, stream, arguments);
+                op.latent.columns * 2, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

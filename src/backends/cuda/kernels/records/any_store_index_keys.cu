@@ -1,5 +1,6 @@
 // One block a row of a sequence.
 #include "backends/cuda/device/dynamic_shared.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/records/record_row.cuh"
 #include "backends/cuda/kernels/records/records.h"
@@ -15,6 +16,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kRecordThreads) store_index_keys(const Arguments arguments) {
+  follow_previous_kernels();
   const StoreIndexKeys& op = arguments.op;
   const auto& entry = entry_of(arguments.list, blockIdx.x);
   const int64_t i = blockIdx.x - entry.begin, record = entry.sequence.record + i, width = op.key.columns;
@@ -30,7 +32,7 @@ Status any_store_index_keys(const StoreIndexKeys& op, const SequenceList<StoreSe
   DI_CHECK(op.key.columns % kIndexGroup == 0, "index keys are encoded in groups of 32");
   const Arguments arguments{op, list};
   return launch(store_index_keys, "any_store_index_keys", dim3(blocks(list.rows)), kRecordThreads, op.key.columns * 2,
-                stream, arguments);
+                stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

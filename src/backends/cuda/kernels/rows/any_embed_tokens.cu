@@ -1,4 +1,5 @@
 // One block a row.
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -9,6 +10,7 @@ namespace {
 constexpr int kThreads = 256;
 
 __global__ void __launch_bounds__(kThreads) embed_tokens(const EmbedTokens op) {
+  follow_previous_kernels();
   const int64_t m = blockIdx.x, d = op.table.columns;
   const bf16* from = row_of(op.table, op.ids[m]);
   bf16* to = row_of(op.streams, m);
@@ -23,7 +25,7 @@ __global__ void __launch_bounds__(kThreads) embed_tokens(const EmbedTokens op) {
 }  // namespace
 
 Status any_embed_tokens(const EmbedTokens& op, Stream stream) {
-  return launch(embed_tokens, "any_embed_tokens", dim3(blocks(op.streams.rows)), kThreads, 0, stream, op);
+  return launch(embed_tokens, "any_embed_tokens", dim3(blocks(op.streams.rows)), kThreads, 0, stream, op, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,5 +1,6 @@
 // A thread moves one unit of 16 bytes (or one byte, where rows are not made of such units) of all rows or of one.  In
 // place a thread takes the rows in order: what it reads next lies behind what it has written, as the index ascends.
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -16,6 +17,7 @@ struct Arguments {
 
 template <typename Unit>
 __global__ void __launch_bounds__(kThreads) gather_rows(const Arguments arguments) {
+  follow_previous_kernels();
   const GatherRows& op = arguments.op;
   const int64_t unit = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (unit * static_cast<int64_t>(sizeof(Unit)) >= op.y.columns) return;
@@ -30,7 +32,7 @@ Status launch_units(const Arguments& arguments, Stream stream) {
   return launch(
       gather_rows<Unit>, "any_gather_rows",
       dim3(blocks(divided_up(units, kThreads)), blocks(divided_up(arguments.op.y.rows, arguments.rows_a_block))),
-      kThreads, 0, stream, arguments);
+      kThreads, 0, stream, arguments, kEarly);
 }
 
 bool overlap(const GatherRows& op) {

@@ -1,4 +1,5 @@
 // One block a row: the angles first, once for all heads.
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/rotation.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/rows/rows.h"
@@ -12,6 +13,7 @@ constexpr int kThreads = 256;
 constexpr int kMostPairs = 256;
 
 __global__ void __launch_bounds__(kThreads) rope(const Rope op) {
+  follow_previous_kernels();
   __shared__ Rotation rotations[kMostPairs];
   const int64_t m = blockIdx.x;
   const int pairs = op.table.pairs;
@@ -33,7 +35,7 @@ Status any_rope(const Rope& op, Stream stream) {
   DI_CHECK(op.table.pairs <= kMostPairs && 2 * op.table.pairs <= op.head_dim &&
                op.x.columns == int64_t{op.heads} * op.head_dim,
            "x is [rows, heads * head_dim] and the rotated channels are part of a head");
-  return launch(rope, "any_rope", dim3(blocks(op.x.rows)), kThreads, 0, stream, op);
+  return launch(rope, "any_rope", dim3(blocks(op.x.rows)), kThreads, 0, stream, op, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,4 +1,5 @@
 // One block a row, step by step as specs/dspark.md 5.2b has it.  All sums are of integers.
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/sampling/row_tokens.cuh"
 #include "backends/cuda/kernels/sampling/sampling.h"
@@ -189,6 +190,7 @@ __device__ SampledRow choose(const DeviceSamplingRow& row, float* z, const float
 }
 
 __global__ void __launch_bounds__(kThreads) sample(const SampleStep step) {
+  follow_previous_kernels();
   const int64_t m = blockIdx.x, vocabulary = step.logits.columns;
   const DeviceSamplingRow row = step.rows[m];
   float* z = row_of(step.logits, m);
@@ -205,7 +207,7 @@ __global__ void __launch_bounds__(kThreads) sample(const SampleStep step) {
 }  // namespace
 
 Status any_sample(const SampleStep& step, Stream stream) {
-  return launch(sample, "any_sample", dim3(blocks(step.logits.rows)), kThreads, 0, stream, step);
+  return launch(sample, "any_sample", dim3(blocks(step.logits.rows)), kThreads, 0, stream, step, kEarly);
 }
 
 }  // namespace deepinfer::cuda

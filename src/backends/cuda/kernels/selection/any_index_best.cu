@@ -1,5 +1,6 @@
 // One block a row: the best of its splits, in ascending order of the index.
 #include "backends/cuda/device/dynamic_shared.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/selection/best_keys.cuh"
 #include "backends/cuda/kernels/selection/selection.h"
@@ -18,6 +19,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) index_best(const Arguments arguments) {
+  follow_previous_kernels();
   __shared__ int count;
   __shared__ uint64_t threshold;
   BestKeys best{reinterpret_cast<uint64_t*>(dynamic_shared()), &count, &threshold,
@@ -51,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) index_best(const Arguments arguments
 Status launch_best(const SelectionStep& step, const BestOfSplits& from, MatrixView<int32_t> to, Stream stream) {
   const Arguments arguments{step.list, step.first, step.splits, from, to};
   return launch(index_best, "any_index_best", dim3(blocks(step.count)), kThreads, best_keys_capacity(from.most) * 8,
-                stream, arguments);
+                stream, arguments, kEarly);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/formats.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/selection/best_keys.cuh"
 #include "backends/cuda/kernels/selection/selection.h"
@@ -82,6 +83,7 @@ __device__ float score_of(const uint8_t* key, const Arguments& arguments, const 
 
 template <int kGroups>
 __global__ void __launch_bounds__(kThreads) index_scores(const Arguments arguments) {
+  follow_previous_kernels();
   const SelectionStep& step = arguments.step;
   const IndexTopk& op = step.op;
   __shared__ uint16_t pairs[256];
@@ -170,7 +172,7 @@ Status launch_groups(const Arguments& arguments, Stream stream) {
   const Layout layout =
       layout_of(arguments, best_keys_capacity(step.rows.most), make ? best_keys_capacity(step.blocks.most) : 0);
   return launch(index_scores<kGroups>, "any_index_scores", dim3(blocks(step.splits), blocks(step.count)), kThreads,
-                layout.bytes, stream, arguments);
+                layout.bytes, stream, arguments, kEarly);
 }
 
 }  // namespace

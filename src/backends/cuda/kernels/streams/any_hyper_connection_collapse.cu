@@ -1,6 +1,7 @@
 // One block a row.  The rounded sums go to x and are read from there for the norm, each by the thread that wrote it.
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/streams/streams.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -12,6 +13,7 @@ namespace {
 constexpr int kThreads = 256;
 
 __global__ void __launch_bounds__(kThreads) collapse(const HyperConnectionCollapse op) {
+  follow_previous_kernels();
   const int64_t m = blockIdx.x, d = op.x.columns;
   const bf16* streams = row_of(op.streams, m);
   const float* pre = row_of(op.pre, m);
@@ -35,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) collapse(const HyperConnectionCollap
 Status any_hyper_connection_collapse(const HyperConnectionCollapse& op, Stream stream) {
   DI_CHECK(op.streams.columns == kHyperCopies * op.x.columns && op.pre.columns == kHyperCopies,
            "streams is [rows, 4 d], pre [rows, 4]");
-  return launch(collapse, "any_hyper_connection_collapse", dim3(blocks(op.x.rows)), kThreads, 0, stream, op);
+  return launch(collapse, "any_hyper_connection_collapse", dim3(blocks(op.x.rows)), kThreads, 0, stream, op, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,5 +1,6 @@
 // One thread a channel of all four copies.
 #include "backends/cuda/device/bf16.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/streams/streams.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -12,6 +13,7 @@ constexpr int kThreads = 256;
 constexpr int kC = kHyperCopies;
 
 __global__ void __launch_bounds__(kThreads) expand(const HyperConnectionExpand op) {
+  follow_previous_kernels();
   const int64_t m = blockIdx.x, d = op.y.columns, c = int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (c >= d) return;
   bf16* x = row_of(op.streams, m);
@@ -35,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) expand(const HyperConnectionExpand o
 Status any_hyper_connection_expand(const HyperConnectionExpand& op, Stream stream) {
   DI_CHECK(op.streams.columns == kC * op.y.columns, "streams is [rows, 4 d]");
   return launch(expand, "any_hyper_connection_expand",
-                dim3(blocks(op.y.rows), blocks(divided_up(op.y.columns, kThreads))), kThreads, 0, stream, op);
+                dim3(blocks(op.y.rows), blocks(divided_up(op.y.columns, kThreads))), kThreads, 0, stream, op, kEarly);
 }
 
 }  // namespace deepinfer::cuda

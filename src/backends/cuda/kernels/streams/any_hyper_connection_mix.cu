@@ -2,6 +2,7 @@
 // coefficients, one warp a row.
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/streams/streams.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -21,6 +22,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) mix_products(const Arguments arguments) {
+  follow_previous_kernels();
   const HyperConnectionMix& op = arguments.op;
   const int64_t width = op.streams.columns, first = int64_t{blockIdx.y} * kMixColumns;
   const int64_t end = min(first + kMixColumns, width);
@@ -87,6 +89,7 @@ __device__ void make_doubly_stochastic(float (&c)[kC][kC], const HyperConnection
 }
 
 __global__ void __launch_bounds__(32) mix_coefficients(const Arguments arguments) {
+  follow_previous_kernels();
   const HyperConnectionMix& op = arguments.op;
   const HyperConnectionWeights& w = op.weights;
   __shared__ float mix[32];
@@ -125,10 +128,10 @@ __global__ void __launch_bounds__(32) mix_coefficients(const Arguments arguments
 Status any_hyper_connection_mix(const HyperConnectionMix& op, float* scratch, Stream stream) {
   const Arguments arguments{op, scratch, divided_up(op.streams.columns, kMixColumns)};
   DI_RETURN_IF_ERROR(launch(mix_products, "any_hyper_connection_mix, products",
-                            dim3(blocks(op.streams.rows), blocks(arguments.part_count)), kThreads, 0, stream,
-                            arguments));
+                            dim3(blocks(op.streams.rows), blocks(arguments.part_count)), kThreads, 0, stream, arguments,
+                            kEarly));
   return launch(mix_coefficients, "any_hyper_connection_mix, coefficients", dim3(blocks(op.streams.rows)), 32, 0,
-                stream, arguments);
+                stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

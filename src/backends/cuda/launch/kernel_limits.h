@@ -1,0 +1,19 @@
+// What a kernel may be launched with.  For launch().
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace deepinfer::cuda {
+
+// A kernel that takes more than 48 KB of dynamic shared memory has to say so to the driver before; the most that it
+// ever took counts.
+Status allow_shared(const void* kernel, int64_t bytes, std::string_view name);
+
+// Whether the kernels of this build wait for the kernels before them (device/launch_dependency.cuh) on this GPU: they
+// do where they were compiled for SM90 or later.
+bool kernels_may_be_early();
+
+}  // namespace deepinfer::cuda

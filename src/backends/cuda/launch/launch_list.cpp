@@ -1,0 +1,46 @@
+#include "backends/cuda/launch/launch_list.h"
+
+#include "backends/cuda/launch/stream.h"
+#include "backends/cuda/launch/upload_ring.h"
+#include "base/check.h"
+
+namespace deepinfer::cuda {
+
+Stream::operator CUstream_st*() const {
+  if (list_ != nullptr) (void)list_->flush();
+  return queue_;
+}
+
+void LaunchList::open(CUstream_st* queue, bool use_graphs) {
+  queue_ = queue;
+  chains_ = ChainCache(use_graphs);
+  launches_.reserve(kMostLaunches, kArgumentBytes);
+}
+
+Status LaunchList::add(const LaunchShape& shape, StartKernel start, std::string_view name, const void* arguments,
+                       size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (!launches_.has_room(bytes)) DI_RETURN_IF_ERROR(flush_locked());
+  if (status_.ok()) launches_.add(shape, start, name, arguments, bytes);
+  return status_;
+}
+
+Status LaunchList::flush() {
+  const std::scoped_lock lock(mutex_);
+  return flush_locked();
+}
+
+Status LaunchList::flush_locked() {
+  if (launches_.count() == 0 || !status_.ok()) return status_;
+  if (lists_ != nullptr) status_ = lists_->upload();
+  if (status_.ok()) status_ = chains_.run(launches_, queue_);
+  launches_.clear();
+  return status_;
+}
+
+LaunchCounts LaunchList::counts() {
+  const std::scoped_lock lock(mutex_);
+  return chains_.counts();
+}
+
+}  // namespace deepinfer::cuda

@@ -1,0 +1,50 @@
+// LaunchList: the kernels of a step, recorded while the host walks through its operations and put on the stream
+// together: what operations cost the host is a copy of their arguments, and a step that looks like one before runs as a
+// graph (chain_cache.h).  Owned by a backend; launch() adds to it, where the stream that it gets has one.
+//
+// Operations are called by one thread at a time.  flush() may be called by any thread: memory is read and written
+// beside a step (tensor/memory.h).
+#pragma once
+
+#include <mutex>
+#include <string_view>
+
+#include "backends/cuda/launch/chain_cache.h"
+#include "backends/cuda/launch/recorded_launch.h"
+#include "base/status.h"
+
+struct CUstream_st;
+
+namespace deepinfer::cuda {
+
+class UploadRing;
+
+class LaunchList {
+ public:
+  // Before everything else.
+  void open(CUstream_st* queue, bool use_graphs);
+  // The lists that recorded kernels read; it goes to the device in front of them.
+  void use(UploadRing* lists) { lists_ = lists; }
+
+  Status add(const LaunchShape& shape, StartKernel start, std::string_view name, const void* arguments, size_t bytes);
+  // Puts everything that was added on the stream.  The first error stays.
+  Status flush();
+
+  LaunchCounts counts();
+
+ private:
+  friend class UploadRing;
+  static constexpr size_t kMostLaunches = 8192;
+  static constexpr size_t kArgumentBytes = size_t{4} << 20;
+
+  Status flush_locked();
+
+  CUstream_st* queue_ = nullptr;
+  UploadRing* lists_ = nullptr;
+  std::mutex mutex_;  // of what is below
+  RecordedLaunches launches_;
+  ChainCache chains_;
+  Status status_;
+};
+
+}  // namespace deepinfer::cuda
