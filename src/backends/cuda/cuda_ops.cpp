@@ -13,7 +13,19 @@
 
 namespace deepinfer {
 
-Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path) {
+namespace {
+
+Result<bool> graphs_allowed() {
+  const char* const variable = std::getenv("DEEPINFER_CUDA_GRAPHS");
+  const std::string_view value = variable != nullptr ? variable : "on";
+  if (value != "on" && value != "off")
+    return invalid_argument(fmt::format("DEEPINFER_CUDA_GRAPHS={}: allowed are on, off", value));
+  return value == "on";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path, bool use_graphs) {
   using cuda::cuda_status;
   int device = 0, major = 0, minor = 0;
   DI_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "no GPU"));
@@ -30,13 +42,14 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path) {
   if (path == "sm90" && !hopper)
     return unsupported(fmt::format(
         "DEEPINFER_CUDA_PATH=sm90: it is for compute capability 9.0, this GPU has {}.{}; use any", major, minor));
+  DI_ASSIGN_OR_RETURN(const bool graphs, graphs_allowed());
   std::unique_ptr<cuda::AnyOps> ops;
   if (path == "sm90") {
     ops = std::make_unique<cuda::Sm90Ops>();
   } else {
     ops = std::make_unique<cuda::AnyOps>();
   }
-  DI_RETURN_IF_ERROR(ops->open());
+  DI_RETURN_IF_ERROR(ops->open(use_graphs && graphs));
   return std::unique_ptr<Ops>(std::move(ops));
 }
 

@@ -24,8 +24,16 @@ size_t grid_differences(const RecordedLaunches& a, const RecordedLaunches& b) {
 
 Status ChainCache::run(const RecordedLaunches& launches, CUstream_st* queue) {
   if (!use_graphs_ || launches.count() < kLeastKernels) return run_one_by_one(launches, queue);
-  if (Chain* const chain = nearest(launches); chain != nullptr) return run_chain(*chain, launches, queue);
-  if (!seen_before(launches.shape_key())) return run_one_by_one(launches, queue);
+  bool same_grids = false;
+  Chain* const chain = nearest(launches, same_grids);
+  if (chain != nullptr && same_grids) return run_chain(*chain, launches, queue);
+  const int times = times_seen(launches.shape_key());
+  if (times < (chain == nullptr ? 2 : kOftenSeen))
+    return chain == nullptr ? run_one_by_one(launches, queue) : run_chain(*chain, launches, queue);
+  return make_chain(launches, queue);
+}
+
+Status ChainCache::make_chain(const RecordedLaunches& launches, CUstream_st* queue) {
   Result<KernelChain> made = KernelChain::make(launches, queue);
   if (!made.ok()) {
     use_graphs_ = false;  // the device has no room for them; kernels one by one are as right
@@ -37,10 +45,9 @@ Status ChainCache::run(const RecordedLaunches& launches, CUstream_st* queue) {
   return run_chain(chains_.front(), launches, queue);
 }
 
-// The graph with the fewest other grids, at most a quarter: to change a node costs about as much as to launch a kernel.
-ChainCache::Chain* ChainCache::nearest(const RecordedLaunches& launches) {
+ChainCache::Chain* ChainCache::nearest(const RecordedLaunches& launches, bool& same_grids) {
   auto best = chains_.end();
-  size_t least = launches.count() / 4 + 1;
+  size_t least = launches.count() / 4 + 1;  // to change a node costs about as much as to launch a kernel
   for (auto chain = chains_.begin(); chain != chains_.end() && least > 0; ++chain) {
     const size_t differences = grid_differences(chain->launches, launches);
     if (differences >= least) continue;
@@ -48,15 +55,17 @@ ChainCache::Chain* ChainCache::nearest(const RecordedLaunches& launches) {
     best = chain;
   }
   if (best == chains_.end()) return nullptr;
+  same_grids = least == 0;
   chains_.splice(chains_.begin(), chains_, best);
   return &chains_.front();
 }
 
-bool ChainCache::seen_before(uint64_t shape) {
-  if (std::find(seen_shapes_.begin(), seen_shapes_.end(), shape) != seen_shapes_.end()) return true;
-  seen_shapes_[next_seen_] = shape;
-  next_seen_ = (next_seen_ + 1) % seen_shapes_.size();
-  return false;
+int ChainCache::times_seen(uint64_t shape) {
+  const auto seen = std::find_if(seen_.begin(), seen_.end(), [&](const SeenShape& s) { return s.key == shape; });
+  if (seen != seen_.end()) return ++seen->times;
+  seen_[next_seen_] = {shape, 1};
+  next_seen_ = (next_seen_ + 1) % seen_.size();
+  return 1;
 }
 
 Status ChainCache::run_chain(Chain& chain, const RecordedLaunches& launches, CUstream_st* queue) {

@@ -1,8 +1,9 @@
 // ChainCache: runs recorded launches, one by one or as an executable graph that ran before.  Owned by LaunchList.
 //
-// A sequence of kernels that comes for the second time with the same grids becomes a graph.  A graph serves every list
-// with its kernels and most of its grids: nodes whose grid or arguments differ get the list's first.  What runs is the
-// list in either case, so that the bits are the same.
+// A graph serves every list with its kernels and most of its grids: nodes whose grid or arguments differ get the list's
+// first.  Kernels and grids that no graph serves become one when they come for the second time; those that a graph
+// serves with some changes get one of their own when they keep coming.  What runs is the list in every case, so that
+// the bits are the same.
 #pragma once
 
 #include <array>
@@ -42,14 +43,22 @@ class ChainCache {
     KernelChain chain;
   };
 
-  Chain* nearest(const RecordedLaunches& launches);
-  bool seen_before(uint64_t shape);
+  static constexpr int kOftenSeen = 16;  // to make a graph costs as much as some thousand changes of nodes
+  struct SeenShape {
+    uint64_t key = 0;
+    int times = 0;
+  };
+
+  // The graph with the fewest other grids, at most a quarter of them; null: none serves the list.
+  Chain* nearest(const RecordedLaunches& launches, bool& same_grids);
+  int times_seen(uint64_t shape);  // this time is one
+  Status make_chain(const RecordedLaunches& launches, CUstream_st* queue);
   Status run_chain(Chain& chain, const RecordedLaunches& launches, CUstream_st* queue);
   Status run_one_by_one(const RecordedLaunches& launches, CUstream_st* queue);
 
   bool use_graphs_;
-  std::list<Chain> chains_;                  // the one that ran last comes first
-  std::array<uint64_t, 256> seen_shapes_{};  // of lists that ran one by one, the latest
+  std::list<Chain> chains_;            // the one that ran last comes first
+  std::array<SeenShape, 256> seen_{};  // shapes without a graph of their own, the latest
   size_t next_seen_ = 0;
   LaunchCounts counts_;
 };

@@ -8,6 +8,7 @@
 
 #include <mutex>
 #include <string_view>
+#include <thread>
 
 #include "backends/cuda/launch/chain_cache.h"
 #include "backends/cuda/launch/recorded_launch.h"
@@ -41,7 +42,8 @@ class LaunchList {
 
   CUstream_st* queue_ = nullptr;
   UploadRing* lists_ = nullptr;
-  std::mutex mutex_;  // of what is below
+  std::mutex mutex_;          // of what is below
+  std::thread::id recorder_;  // who called add() last
   RecordedLaunches launches_;
   ChainCache chains_;
   Status status_;

@@ -3,6 +3,10 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+#include <utility>
+
 #include "backends/cuda/launch/cuda_status.h"
 #include "backends/cuda/launch/launch_list.h"
 #include "base/check.h"
@@ -33,14 +37,19 @@ UploadRing::~UploadRing() {
 Status UploadRing::begin(int64_t bytes) {
   DI_CHECK(bytes <= parcel_bytes_, "a list fits into a parcel");
   const std::scoped_lock lock(launches_->mutex_);
-  if (bytes > kManyBytes || at_ + bytes > parcel_bytes_) DI_RETURN_IF_ERROR(launches_->flush_locked());
-  if (launches_->launches_.count() == 0 && at_ > 0) {  // no kernel to come reads what lies here
+  if (bytes > kManyBytes || next_ + bytes > parcel_bytes_) {
+    DI_RETURN_IF_ERROR(launches_->flush_locked());
+    restarts_ = true;
+  }
+  if (std::exchange(restarts_, false) && next_ > 0) {
     part_ = (part_ + 1) % kParts;
-    at_ = uploaded_ = 0;
+    next_ = uploaded_ = 0;
     sent_ = 0;
     DI_RETURN_IF_ERROR(cuda_status(cudaEventSynchronize(copied_[static_cast<size_t>(part_)]), "upload"));
   }
+  at_ = next_;
   end_ = at_ + bytes;
+  next_ = at_ + static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(bytes, kLeastRoom))));
   return {};
 }
 

@@ -7,8 +7,8 @@
 //   DI_RETURN_IF_ERROR(ring.send());   // what was put is there for kernels that are launched from now on
 //
 // begin() may take the place of lists that were begun before: they are for the kernels launched in between.  The first
-// list behind a flush always lies at the same place on the device, so that steps with the same lists have the same
-// arguments; pinned parcels take turns.
+// list behind a flush always lies at the same place on the device, and a list that is somewhat longer takes the same
+// room, so that steps that are alike have the same arguments; pinned parcels take turns.
 #pragma once
 
 #include <array>
@@ -68,10 +68,14 @@ class UploadRing {
  private:
   friend class LaunchList;
   static constexpr int64_t kAlignment = 16;
+  static constexpr int64_t kLeastRoom = 512;  // of begin(); powers of two above
   static constexpr int64_t kManyBytes = int64_t{1} << 20;
   static constexpr int kParts = 4;  // pinned parcels
 
   void advance(int64_t bytes);
+  // With the mutex of the list, as upload(): the next begin() is the first of a step, no kernel that is recorded from
+  // now on reads what was put before.
+  void restart() { restarts_ = true; }
   // Copies what has been sent and is not on the device yet.  By flush(), on any thread, with the mutex of the list.
   Status upload();
 
@@ -82,8 +86,10 @@ class UploadRing {
   std::array<CUevent_st*, kParts> copied_{};  // what was uploaded from a part
   int part_ = 0;
   int64_t at_ = 0, end_ = 0;       // next free byte of the parcel, and the limit that begin() was told
+  int64_t next_ = 0;               // where the lists of the next begin() lie
   std::atomic<int64_t> sent_ = 0;  // bytes that may be uploaded
   int64_t uploaded_ = 0;
+  bool restarts_ = false;
 };
 
 }  // namespace deepinfer::cuda
