@@ -36,7 +36,7 @@ KernelAttention::KernelAttention()
   }
 }
 
-void KernelAttention::run(Ops& ops) const {
+void KernelAttention::run(Ops& ops) {
   auto* const window = const_cast<std::byte*>(window_.data());  // read only
   std::byte* const compressed = const_cast<std::byte*>(compressed_.data());
   // The newest record comes with the step: the last one of the ring stands in for it.

@@ -15,7 +15,7 @@ class KernelAttention {
   static constexpr int64_t kPosition = 4096;
 
   KernelAttention();
-  void run(Ops& ops) const;
+  void run(Ops& ops);
   double operations() const { return 4.0 * kKeys * kHeads * kHeadDim; }  // scores and weighted sums
 
  private:

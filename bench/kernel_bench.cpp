@@ -115,7 +115,7 @@ class KernelBench {
 
   // Decode: every head of one row attends to a full window and as many compressed rows as the indexer selects.
   void attention() {
-    const KernelAttention step;
+    KernelAttention step;
     measure(fmt::format("sparse_attention, 1 row, {} keys", KernelAttention::kKeys), 0, step.operations(),
             Bound::kRoofline, [&] { step.run(*ops_); });
   }

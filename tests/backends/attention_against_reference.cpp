@@ -42,7 +42,7 @@ struct Case {
   SparseAttention::Window window = SparseAttention::Window::kCausal;
 };
 
-void run(Ops& ops, History& history, const Case& c, const Matrix<bf16>& q, const Matrix<float>& sink,
+void run(Ops& ops, History& history, const Case& c, Matrix<bf16>& q, const Matrix<float>& sink,
          const Matrix<int32_t>& selected, Matrix<bf16>& o) {
   const AttentionSequence sequence{.first_row = 0,
                                    .rows = c.rows,
@@ -75,7 +75,7 @@ TEST_P(AgainstReference, SparseAttention) {
                         Case{4, 200, 5, 0, 0, Window::kDraftBlock}, Case{64, 3, 5, 0, 0, Window::kDraftBlock},
                         Case{3, 150, 3, 0, 140, Window::kDraftBlock}}) {
     history.fill_ring(c.position);
-    const Matrix<bf16> q = random.activations(c.rows, c.heads * kWidth);
+    Matrix<bf16> q = random.activations(c.rows, c.heads * kWidth);
     const Matrix<float> sink = random.floats(1, c.heads, 4);
     Matrix<int32_t> selected(c.rows, std::max(c.top_k, 1), -1);
     for (int64_t m = 0; m < c.rows; ++m) {
@@ -100,7 +100,7 @@ TEST_P(AgainstReference, AttentionToNothingIsZero) {
   RandomData random(21);
   History history(random);
   const Case c{4, 200, 1, 0, 201};  // not even its own record
-  const Matrix<bf16> q = random.activations(1, 4 * kWidth);
+  Matrix<bf16> q = random.activations(1, 4 * kWidth);
   const Matrix<float> sink(1, 4, 0.5f);
   Matrix<bf16> o(1, 4 * kWidth, to_bf16(7));
   run(*ops_, history, c, q, sink, {}, o);
@@ -112,7 +112,7 @@ TEST_P(AgainstReference, AttentionOfOneKeyIsThatKey) {
   RandomData random(22);
   History history(random);
   const Case c{4, 7, 1, 0, 7};
-  const Matrix<bf16> q = random.activations(1, 4 * kWidth);
+  Matrix<bf16> q = random.activations(1, 4 * kWidth);
   const Matrix<float> sink(1, 4, -1e30f);
   Matrix<bf16> o(1, 4 * kWidth), key(1, kWidth);
   run(*ops_, history, c, q, sink, {}, o);

@@ -64,7 +64,7 @@ TEST_P(CpuThreads, SparseAttention) {
   for (int64_t i = 0; i < 3; ++i) encode_fp8_row(keys.row(200 + i), kHeadDim, step.row(i));
   for (int64_t rows : {1, 3}) {
     for (int64_t count : {int64_t{0}, int64_t{333}, int64_t{kTopK}}) {
-      const Matrix<bf16> q = random.activations(rows, kHeads * kHeadDim);
+      Matrix<bf16> q = random.activations(rows, kHeads * kHeadDim);
       const Matrix<float> sink = random.floats(1, kHeads, 4);
       Matrix<int32_t> selected(rows, kTopK, -1);
       for (int64_t m = 0; m < rows; ++m) {

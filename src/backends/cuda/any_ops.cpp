@@ -82,7 +82,6 @@ void AnyOps::gather_rows(const GatherRows& op) {
 
 void AnyOps::rms_norm(const RmsNorm& op) {
   if (well()) note(any_rms_norm(op, stream_));
-  if (op.quantize) quantize_activation({op.y, op.y});
 }
 void AnyOps::rope(const Rope& op) {
   if (well()) note(any_rope(op, stream_));
@@ -118,11 +117,9 @@ void AnyOps::hyper_connection_mix(const HyperConnectionMix& op) {
 }
 void AnyOps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
   if (well()) note(any_hyper_connection_collapse(op, stream_));
-  if (op.quantized.data != nullptr) quantize_activation({op.x, op.quantized});
 }
 void AnyOps::hyper_connection_expand(const HyperConnectionExpand& op) {
   if (well()) note(any_hyper_connection_expand(op, stream_));
-  if (op.next.x.data != nullptr) hyper_connection_collapse(op.next);
 }
 void AnyOps::hyper_connection_mean(const HyperConnectionMean& op) {
   if (well()) note(any_hyper_connection_mean(op, stream_));
