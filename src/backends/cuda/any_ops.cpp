@@ -46,6 +46,7 @@ Status AnyOps::prepare(const OpsLimits& limits) {
   const AnyScratch scratch = scratch_of(limits);
   DI_RETURN_IF_ERROR(ring_.prepare(scratch.parcel, launches_));
   DI_ASSIGN_OR_RETURN(mix_, DeviceBuffer::allocate(scratch.mix));
+  DI_RETURN_IF_ERROR(cuda_status(cudaMemsetAsync(mix_.data(), 0, kMixCounters * 4, stream_), "counters"));
   DI_ASSIGN_OR_RETURN(scores_, DeviceBuffer::allocate(scratch.scores));
   DI_ASSIGN_OR_RETURN(choices_, DeviceBuffer::allocate(scratch.choices));
   DI_ASSIGN_OR_RETURN(hidden_, DeviceBuffer::allocate(scratch.hidden));
@@ -112,8 +113,9 @@ void AnyOps::grouped_matmul(const GroupedMatmul& op) {
 
 void AnyOps::hyper_connection_mix(const HyperConnectionMix& op) {
   if (!well()) return;
-  DI_CHECK(mix_scratch_floats(op.streams.rows, op.streams.columns) * 4 <= mix_.bytes(), "rows and width of limits");
-  note(any_hyper_connection_mix(op, mix_.as<float>(), stream_));
+  DI_CHECK((kMixCounters + mix_part_floats(op.streams.rows, op.streams.columns)) * 4 <= mix_.bytes(),
+           "rows and width of limits");
+  note(any_hyper_connection_mix(op, {mix_.as<float>() + kMixCounters, mix_.as<int32_t>()}, stream_));
 }
 void AnyOps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
   if (well()) note(any_hyper_connection_collapse(op, stream_));

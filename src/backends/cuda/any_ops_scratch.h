@@ -41,7 +41,7 @@ inline AnyScratch scratch_of(const OpsLimits& limits) {
       // sequence with blocks of one record.
       .parcel = std::max({int64_t{4} << 20, limits.vocabulary * 28 + 4096, limits.max_position * 8 + 4096, rows * 64,
                           int64_t{limits.experts + 1} * 128}),
-      .mix = mix_scratch_floats(rows, 4 * limits.hidden) * 4,
+      .mix = kMixCounters * 4 + mix_part_floats(rows, 4 * limits.hidden) * 4,
       .scores = rows * limits.experts * 4,
       .choices = (limits.experts * (rows + 2) + 1) * 4,
       .hidden = rows * per_row * limits.expert_width * 2,

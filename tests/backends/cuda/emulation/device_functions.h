@@ -109,6 +109,11 @@ T from_lane(T value, int lane) {
   return value;
 }
 }  // namespace deepinfer::emulation
+inline void __threadfence() {}
+template <typename T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return deepinfer::emulation::from_lane(value, lane);
+}
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
   return deepinfer::emulation::from_lane(value, deepinfer::emulation::lane() ^ mask);
