@@ -13,6 +13,7 @@
 #ifdef DEEPINFER_HAS_CUDA
 #include "backends/cuda/ceilings/ceilings.h"
 #include "bench/gpu_dense.h"
+#include "bench/gpu_rows.h"
 #endif
 
 namespace deepinfer::cli {
@@ -54,6 +55,7 @@ Status measure(int64_t bytes, BenchReport& report) {
   if (!copies.ok()) return {};  // no kernels for this GPU yet
   const double read = std::max(*loads, *copies);
   for (const int64_t rows : {1, 6, 8}) DI_RETURN_IF_ERROR(bench::bench_gpu_dense(rows, read, report));
+  for (const int64_t rows : {1, 8, 64, 2048}) DI_RETURN_IF_ERROR(bench::bench_gpu_rows(rows, read, report));
   return {};
 }
 #endif
