@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Writes src/backends/cuda/device/wgmma_shapes.cuh: one function for each wgmma instruction that the kernels use.
+"""Writes src/backends/cuda/device/wgmma_shapes.cuh and wgmma_attention_shapes.cuh: one function for each wgmma
+instruction that the kernels use.
 
 Inline assembly names every accumulator register, which no template can write.
 usage: tools/cuda/write_wgmma_shapes.py > src/backends/cuda/device/wgmma_shapes.cuh
+       tools/cuda/write_wgmma_shapes.py attention > src/backends/cuda/device/wgmma_attention_shapes.cuh
 """
+
+import sys
 
 COLUMNS = (8, 16, 32, 64, 128, 256)
 HEADER = '''// wgmma instructions by shape.  Written by tools/cuda/write_wgmma_shapes.py; device/wgmma.cuh says what they do.
@@ -20,13 +24,27 @@ template <int Columns>
 struct WgmmaE4m3;  // D[64, Columns] += A[64, 32] B[Columns, 32]^T
 '''
 
+ATTENTION_SCORES = (96, 160, 176)
+ATTENTION_VALUES = (64, 128)
+ATTENTION_HEADER = '''// More wgmma instructions by shape, those of attention.  Written by tools/cuda/write_wgmma_shapes.py.
+#pragma once
+
+#include "backends/cuda/device/wgmma_shapes.cuh"
+
+namespace deepinfer::cuda {
+
+// Rows of B run along its columns (wgmma.cuh, "transposed_descriptor").
+template <int Columns>
+struct WgmmaBf16Transposed;  // D[64, Columns] += A[64, 16] B[16, Columns]
+'''
+
 
 def lines(items, width=16):
     rows = [", ".join(items[i:i + width]) for i in range(0, len(items), width)]
     return ",\n          ".join(rows)
 
 
-def instruction(columns, kind, a_in_registers):
+def instruction(columns, kind, a_in_registers, b_transposed=False):
     registers = columns // 2
     k = 16 if kind == "bf16" else 32
     name = "multiply_registers" if a_in_registers else "multiply"
@@ -42,7 +60,7 @@ def instruction(columns, kind, a_in_registers):
         next_operand += 1
     b, keep = f"%{next_operand}", f"%{next_operand + 1}"
     if kind == "bf16":
-        transposes = ", 0" if a_in_registers else ", 0, 0"
+        transposes = ("" if a_in_registers else ", 0") + (", 1" if b_transposed else ", 0")
     else:
         transposes = ""
     types = f"f32.{kind}.{kind}"
@@ -60,6 +78,17 @@ def instruction(columns, kind, a_in_registers):
 '''
 
 
+def write_attention():
+    print(ATTENTION_HEADER)
+    for columns in ATTENTION_SCORES:
+        print(f"template <>\nstruct WgmmaBf16<{columns}> {{")
+        print(instruction(columns, "bf16", False), end="};\n\n")
+    for columns in ATTENTION_VALUES:
+        print(f"template <>\nstruct WgmmaBf16Transposed<{columns}> {{")
+        print(instruction(columns, "bf16", False, True), end="};\n\n")
+    print("\n}  // namespace deepinfer::cuda")
+
+
 def main():
     print(HEADER)
     for columns in COLUMNS:
@@ -72,4 +101,4 @@ def main():
     print("\n}  // namespace deepinfer::cuda")
 
 
-main()
+write_attention() if sys.argv[1:] == ["attention"] else main()

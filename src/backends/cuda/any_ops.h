@@ -66,11 +66,13 @@ class AnyOps : public Ops {
   }
   Stream stream() const { return stream_; }
 
+  // sparse_attention and index_topk of the sequences that one list holds.  window_rows: of a row, at most.
+  virtual Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows);
+  virtual Status select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible);
+
  private:
   template <typename Sequence, typename BlocksOf, typename Launch>
   void for_lists(const Sequence* sequences, int count, BlocksOf blocks_of, Launch launch);
-  Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows);
-  Status select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible);
   Status gather_engram(const EngramGather& op, int64_t first, int64_t count);
   Status run_experts(const MixtureOfExperts& op);
   Status sample_rows(const Sample& op, int64_t first, int64_t count, int64_t bytes);

@@ -1,1 +1,20 @@
 #include "backends/cuda/sm90_ops.h"
+
+#include "backends/cuda/any_ops_scratch.h"
+#include "backends/cuda/kernels/attention/attention.h"
+#include "base/check.h"
+
+namespace deepinfer::cuda {
+
+Status Sm90Ops::attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows) {
+  const int64_t compressed = op.selected.data == nullptr ? 0 : op.selected.columns;
+  // By what the model says alone.
+  if (op.heads != kSm90AttentionHeads || op.head_dim != kSm90AttentionHeadDim ||
+      op.window_size + kMostDraftRows + compressed > kSm90AttentionSlots)
+    return AnyOps::attend(op, list, window_rows);
+  DI_CHECK(op.o.data == nullptr || (reinterpret_cast<uintptr_t>(op.o.data) % 4 == 0 && op.o.stride % 2 == 0),
+           "rows of o lie on 4-byte boundaries");
+  return sm90_attention(op, list, window_rows + compressed, attention_spread(list.rows), stream());
+}
+
+}  // namespace deepinfer::cuda

@@ -11,6 +11,9 @@ namespace deepinfer::cuda {
 class Sm90Ops final : public AnyOps {
  public:
   std::string_view name() const override { return "cuda/sm90"; }
+
+ protected:
+  Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows) override;
 };
 
 }  // namespace deepinfer::cuda

@@ -19,6 +19,30 @@ __device__ __forceinline__ uint32_t cluster_blocks() {
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
 }
+// The two halves of cluster_sync().
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory"); }
+
+// The address in the cluster of what lies at the shared address `shared` in its block `block`.
+__device__ __forceinline__ uint32_t cluster_address(uint32_t shared, uint32_t block) {
+  uint32_t address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(address) : "r"(shared), "r"(block));
+  return address;
+}
+__device__ __forceinline__ void store_in_cluster(uint32_t address, float value) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;\n" ::"r"(address), "f"(value) : "memory");
+}
+// From this block's shared memory to a block of the cluster, completing on a barrier there; bytes and addresses are
+// multiples of 16.
+__device__ __forceinline__ void bulk_copy_in_cluster(uint32_t to_address, uint32_t from_shared, uint32_t bytes,
+                                                     uint32_t barrier_address) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(to_address),
+      "r"(from_shared), "r"(bytes), "r"(barrier_address)
+      : "memory");
+}
 // Copies to the same shared address of every block whose bit is set in `blocks`, completing on the barrier at the same
 // address there (bulk_copy.cuh).
 __device__ __forceinline__ void bulk_copy_to_cluster(uint32_t shared, const void* global, uint32_t bytes,

@@ -34,4 +34,12 @@ __device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
   return static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | kSwizzle128;
 }
 
+// Of B for WgmmaBf16Transposed: the same rows of 128 bytes, each now one k with 64 columns; column_stride: bytes from 64
+// columns to the next 64.  address: 1,024-byte aligned.
+__device__ __forceinline__ uint64_t transposed_descriptor(uint32_t address, uint32_t column_stride) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+  return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(column_stride >> 4) << 16 |
+         uint64_t{1024 >> 4} << 32 | kSwizzle128;
+}
+
 }  // namespace deepinfer::cuda

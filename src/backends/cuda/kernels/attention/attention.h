@@ -30,4 +30,20 @@ Status any_attention_scores(const AttentionStep& step, Stream stream);
 Status any_attention_weights(const AttentionStep& step, Stream stream);
 Status any_attention_values(const AttentionStep& step, Stream stream);
 
+// All of it in one kernel, for the released model's dimensions.  A score is one chain of wgmma over the channels in
+// ascending order; the denominator: the slots 16 at a time in a fixed tree, the sums of 16 added in ascending order; a
+// sum of values as above.  So a row's bits follow from its visible rows alone, however it is spread.
+constexpr int kSm90AttentionHeads = 64, kSm90AttentionHeadDim = 512;
+constexpr int kSm90AttentionSlots = 704;
+// Multiprocessors a row: 8, 4 or 2.
+enum class AttentionSpread : uint8_t { kWide, kMiddle, kNarrow };
+// What is fastest for so many rows.
+constexpr AttentionSpread attention_spread(int64_t rows) {
+  return rows <= 16 ? AttentionSpread::kWide : rows <= 32 ? AttentionSpread::kMiddle : AttentionSpread::kNarrow;
+}
+
+// slots: of a row, at most kSm90AttentionSlots.
+Status sm90_attention(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t slots,
+                      AttentionSpread spread, Stream stream);
+
 }  // namespace deepinfer::cuda
