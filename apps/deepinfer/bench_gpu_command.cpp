@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "backends/cuda/ceilings/ceilings.h"
 #include "bench/gpu_dense.h"
 #include "bench/gpu_rows.h"
+#include "bench/gpu_experts.h"
 #endif
 
 namespace deepinfer::cli {
@@ -57,6 +59,8 @@ Status measure(int64_t bytes, BenchReport& report) {
   for (const int64_t rows : {1, 6, 8}) DI_RETURN_IF_ERROR(bench::bench_gpu_dense(rows, read, report));
   for (const int64_t rows : {1, 8, 64, 2048}) DI_RETURN_IF_ERROR(bench::bench_gpu_rows(rows, read, report));
   return {};
+  constexpr std::array<int64_t, 5> kDecodeRows = {1, 6, 16, 64, 256};
+  return bench::bench_gpu_experts_decode(kDecodeRows, read, report);
 }
 #endif
 

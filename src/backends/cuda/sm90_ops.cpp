@@ -6,6 +6,11 @@
 
 namespace deepinfer::cuda {
 
+Status Sm90Ops::prepare(const OpsLimits& limits) {
+  DI_RETURN_IF_ERROR(AnyOps::prepare(limits));
+  return mixture_.prepare(limits, stream());
+}
+
 Status Sm90Ops::attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows) {
   const int64_t compressed = op.selected.data == nullptr ? 0 : op.selected.columns;
   // By what the model says alone.
@@ -15,6 +20,11 @@ Status Sm90Ops::attend(const SparseAttention& op, const SequenceList<AttentionSe
   DI_CHECK(op.o.data == nullptr || (reinterpret_cast<uintptr_t>(op.o.data) % 4 == 0 && op.o.stride % 2 == 0),
            "rows of o lie on 4-byte boundaries");
   return sm90_attention(op, list, window_rows + compressed, attention_spread(list.rows), stream());
+}
+
+void Sm90Ops::mixture_of_experts(const MixtureOfExperts& op) {
+  if (!Sm90Mixture::takes(op)) return AnyOps::mixture_of_experts(op);
+  if (well() && op.x.rows > 0) note(mixture_.run(op, stream()));
 }
 
 }  // namespace deepinfer::cuda

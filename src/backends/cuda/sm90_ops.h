@@ -5,15 +5,23 @@
 #include <string_view>
 
 #include "backends/cuda/any_ops.h"
+#include "backends/cuda/sm90_mixture.h"
 
 namespace deepinfer::cuda {
 
 class Sm90Ops final : public AnyOps {
  public:
   std::string_view name() const override { return "cuda/sm90"; }
+  Status prepare(const OpsLimits& limits) override;
+
+  // Weights of other formats or widths than sm90_experts.h names go by the any_ kernels, whatever the rows.
+  void mixture_of_experts(const MixtureOfExperts& op) override;
 
  protected:
   Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows) override;
+
+ private:
+  Sm90Mixture mixture_;
 };
 
 }  // namespace deepinfer::cuda

@@ -21,7 +21,7 @@
 #include "backends/cuda/device/wgmma_attention_shapes.cuh"
 #include "backends/cuda/kernels/attention/attention.h"
 #include "backends/cuda/kernels/attention/record_channels.cuh"
-#include "backends/cuda/launch/cuda_status.h"
+#include "backends/cuda/launch/launch.cuh"
 #include "base/check.h"
 
 namespace deepinfer::cuda {
@@ -396,20 +396,9 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const Arguments argumen
 }
 
 template <typename S>
-Status launch(const Arguments& arguments, Stream stream) {
-  DI_RETURN_IF_ERROR(cuda_status(
-      cudaFuncSetAttribute(attention<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes), "sm90_attention"));
-  cudaLaunchAttribute cluster;
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {S::kBlocks, 1, 1};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(arguments.list.rows * S::kBlocks));
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = S::kBytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  return cuda_status(cudaLaunchKernelEx(&config, attention<S>, arguments), "sm90_attention");
+Status launch_shape(const Arguments& arguments, Stream stream) {
+  return launch(attention<S>, "sm90_attention", dim3(blocks(arguments.list.rows * S::kBlocks)), kThreads, S::kBytes,
+                stream, arguments, {.cluster = S::kBlocks, .early = false});
 }
 
 // Blocks, groups, slots, stages, slots of a stage, ahead.
@@ -427,12 +416,12 @@ Status sm90_attention(const SparseAttention& op, const SequenceList<AttentionSeq
   const Arguments arguments{op, list, static_cast<float>(std::pow(kHeadDim, -0.5)) * kStoredFactor};
   switch (spread) {
     case AttentionSpread::kWide:
-      return launch<FewRows>(arguments, stream);
+      return launch_shape<FewRows>(arguments, stream);
     case AttentionSpread::kMiddle:
-      return launch<SomeRows>(arguments, stream);
+      return launch_shape<SomeRows>(arguments, stream);
     case AttentionSpread::kNarrow:
-      return slots <= ManyRows::kSlots ? launch<ManyRows>(arguments, stream)
-                                       : launch<ManyWideRows>(arguments, stream);
+      return slots <= ManyRows::kSlots ? launch_shape<ManyRows>(arguments, stream)
+                                       : launch_shape<ManyWideRows>(arguments, stream);
   }
   return {};
 }

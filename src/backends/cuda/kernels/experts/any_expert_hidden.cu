@@ -3,6 +3,7 @@
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/formats.cuh"
 #include "backends/cuda/device/launch_dependency.cuh"
+#include "backends/cuda/kernels/experts/activation.cuh"
 #include "backends/cuda/kernels/experts/expert_rows.cuh"
 #include "backends/cuda/kernels/products/pieces.cuh"
 #include "backends/cuda/kernels/products/products.h"
@@ -19,11 +20,6 @@ struct Arguments {
   ExpertStep step;
   int parts;
 };
-
-__device__ __forceinline__ float activated(float g, float u, float limit, float weight) {
-  const float gate = fminf(g, limit);
-  return gate / (1.0f + expf(-gate)) * fminf(fmaxf(u, -limit), limit) * weight;
-}
 
 template <LinearWeight::Format kFormat, int kRowTiles>
 __global__ void __launch_bounds__(kMostWarps * 32, 1) expert_hidden(const Arguments arguments) {

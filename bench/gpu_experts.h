@@ -1,0 +1,17 @@
+// Mixture of experts of the released dimensions on the GPU, beside its read bandwidth and its matrix peak.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "bench/bench_result.h"
+
+namespace deepinfer::bench {
+
+// Steps of few rows, each row with experts of its own choice, as graphs of several layers over random weights of which
+// no cache holds the next one.  read: bytes a second that the GPU can read; figures are of the bytes of the experts
+// that were chosen and of the shared one.
+Status bench_gpu_experts_decode(std::span<const int64_t> rows, double read, ResultSink sink);
+
+}  // namespace deepinfer::bench

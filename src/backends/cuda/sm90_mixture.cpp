@@ -1,0 +1,91 @@
+#include "backends/cuda/sm90_mixture.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace deepinfer::cuda {
+namespace {
+
+using Format = LinearWeight::Format;
+
+bool has_format(const ExpertWeights& expert, Format format, int64_t d, int64_t width) {
+  const auto fits = [&](const LinearWeight& w, int64_t n, int64_t k) {
+    return w.format == format && w.n == n && w.k == k && reinterpret_cast<uintptr_t>(w.data) % 16 == 0 &&
+           reinterpret_cast<uintptr_t>(w.scale) % 16 == 0;
+  };
+  return fits(expert.w1, width, d) && fits(expert.w3, width, d) && fits(expert.w2, d, width);
+}
+
+const ExpertWeights* first_expert(const MixtureOfExperts& op) {
+  const ExpertWeights* const end = op.experts + op.expert_count;  // some may be empty: nobody chooses those
+  const ExpertWeights* const any =
+      std::find_if(op.experts, end, [](const ExpertWeights& expert) { return !expert.w1.empty(); });
+  return any == end ? nullptr : any;
+}
+
+}  // namespace
+
+Status Sm90Mixture::prepare(const OpsLimits& limits, Stream stream) {
+  const int64_t rows = std::min(std::max<int64_t>(limits.rows, 1), kExpertFewRows),
+                choices = rows * (limits.experts_per_token + 1);
+  DI_RETURN_IF_ERROR(tables_.prepare(limits.experts, stream));
+  DI_ASSIGN_OR_RETURN(hidden_, DeviceBuffer::allocate(std::max<int64_t>(choices * limits.expert_width * 4, 256)));
+  DI_ASSIGN_OR_RETURN(outputs_, DeviceBuffer::allocate(std::max<int64_t>(choices * limits.hidden * 2, 256)));
+  return {};
+}
+
+bool Sm90Mixture::takes(const MixtureOfExperts& op) {
+  const int64_t d = op.x.columns;
+  const ExpertWeights* const first = op.expert.columns > 0 ? first_expert(op) : nullptr;
+  const bool shared = !op.shared.w1.empty();
+  if (first == nullptr && !shared) return false;
+  const int64_t width = first != nullptr ? first->w1.n : op.shared.w1.n;
+  return d % 32 == 0 && width % 32 == 0 && std::max(d, width) <= kExpertMostColumns &&
+         op.expert_count <= kExpertFewMostExperts && (first == nullptr || has_format(*first, Format::kFp4, d, width)) &&
+         (!shared || has_format(op.shared, Format::kFp8, d, width));
+}
+
+Status Sm90Mixture::run(const MixtureOfExperts& op, Stream stream) {
+  const int64_t d = op.x.columns, top_k = op.expert.columns;
+  const ExpertWeights* const first = first_expert(op);
+  Experts experts;
+  experts.width = first != nullptr && top_k > 0 ? first->w1.n : op.shared.w1.n;
+  experts.expert_count = op.expert_count;
+  experts.limit = op.limit;
+  if (op.expert_count > 0) {
+    DI_CHECK(std::all_of(op.experts, op.experts + op.expert_count,
+                         [&](const ExpertWeights& expert) {
+                           return expert.w1.empty() || has_format(expert, first->w1.format, d, first->w1.n);
+                         }),
+             "the experts of a layer have one width and the same formats, on 16-byte boundaries");
+    DI_ASSIGN_OR_RETURN(experts.experts, tables_.table(op.experts, op.expert_count));
+  }
+  if (!op.shared.w1.empty()) {
+    const auto bytes = [](const LinearWeight& weight) { return static_cast<const uint8_t*>(weight.data); };
+    experts.shared = {bytes(op.shared.w1), op.shared.w1.scale,  bytes(op.shared.w3),
+                      op.shared.w3.scale,  bytes(op.shared.w2), op.shared.w2.scale};
+  }
+  DI_CHECK(reinterpret_cast<uintptr_t>(op.x.data) % 16 == 0 && op.x.stride % 8 == 0,
+           "rows that enter a product lie on 16-byte boundaries");
+  experts.hidden = hidden_.as<float>();
+  experts.outputs = outputs_.as<bf16>();
+  const int64_t most = std::min(kExpertFewRows, top_k == 0 ? kExpertFewRows : kExpertFewChoices / top_k);
+  for (int64_t row = 0; row < op.x.rows; row += most) {
+    const int64_t rows = std::min(most, op.x.rows - row);
+    DI_CHECK(
+        rows * (top_k + 1) * experts.width * 4 <= hidden_.bytes() && rows * (top_k + 1) * d * 2 <= outputs_.bytes(),
+        "rows, experts and widths of limits");
+    experts.x = op.x.rows_from(row, rows);
+    experts.expert = op.expert.rows_from(row, rows);
+    experts.weight = op.weight.rows_from(row, rows);
+    experts.y = op.y.rows_from(row, rows);
+    DI_RETURN_IF_ERROR(sm90_expert_hidden_few(experts, stream));
+    DI_RETURN_IF_ERROR(sm90_expert_output_few(experts, stream));
+    DI_RETURN_IF_ERROR(sm90_combine_experts(experts, stream));
+  }
+  return {};
+}
+
+}  // namespace deepinfer::cuda
