@@ -57,6 +57,7 @@ struct Shape {
   static constexpr int kDenominators = kRecords + kSlots * 8;
   static constexpr int kBytes = kDenominators + kHeads * 4 + 1024;  // 1,024: for the alignment
   static_assert(Slots % 16 == 0 && kGroupChannels % 64 == 0 && kStageBytes % 1024 == 0);
+  static_assert(kBytes + 64 <= 227 * 1024);
 };
 
 struct Arguments {
@@ -402,7 +403,7 @@ Status launch_shape(const Arguments& arguments, Stream stream) {
 }
 
 // Blocks, groups, slots, stages, slots of a stage, ahead.
-using FewRows = Shape<8, 1, 96, 8, 128, 4, 6>;
+using FewRows = Shape<8, 1, 96, 8, 96, 4, 6>;
 using SomeRows = Shape<4, 2, 96, 4, 64, 2, 2>;
 using ManyRows = Shape<2, 2, 160, 2, 64, 1, 1>;
 using ManyWideRows = Shape<2, 2, 176, 2, 64, 1, 1>;
