@@ -19,6 +19,8 @@
 
 namespace deepinfer::cuda {
 
+struct SelectionKernels;
+
 class AnyOps : public Ops {
  public:
   AnyOps() = default;
@@ -69,6 +71,8 @@ class AnyOps : public Ops {
   // sparse_attention and index_topk of the sequences that one list holds.  window_rows: of a row, at most.
   virtual Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows);
   virtual Status select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible);
+  Status select_by(const SelectionKernels& kernels, const IndexTopk& op, const SequenceList<IndexSequence>& list,
+                   int64_t most_visible);
 
  private:
   template <typename Sequence, typename BlocksOf, typename Launch>

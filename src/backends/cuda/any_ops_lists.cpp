@@ -142,12 +142,18 @@ void AnyOps::sparse_attention(const SparseAttention& op) {
 }
 
 Status AnyOps::select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible) {
+  const auto splits = [](const IndexTopk& of, int64_t keys, int64_t) { return splits_of_keys(keys, of.candidate_block); };
+  return select_by({splits, any_index_scores, any_index_best}, op, list, most_visible);
+}
+
+Status AnyOps::select_by(const SelectionKernels& kernels, const IndexTopk& op, const SequenceList<IndexSequence>& list,
+                         int64_t most_visible) {
   const bool make = op.pool == IndexTopk::Pool::kMake, use = op.pool == IndexTopk::Pool::kUse;
   SelectionStep step;
   step.op = op;
   step.op.sequences = nullptr;
   step.list = list;
-  step.splits = splits_of_keys(use ? op.candidates.columns * op.candidate_block : most_visible, op.candidate_block);
+  step.splits = kernels.splits(op, use ? op.candidates.columns * op.candidate_block : most_visible, list.rows);
   step.rows.most = op.top_k;
   step.blocks.most = make ? op.candidates.columns : 0;
   const int64_t of_row = selection_row_bytes(step.splits, step.rows.most, step.blocks.most);
@@ -160,8 +166,8 @@ Status AnyOps::select(const IndexTopk& op, const SequenceList<IndexSequence>& li
     step.blocks.keys = step.rows.keys + splits * step.rows.most;
     step.rows.counts = reinterpret_cast<int32_t*>(step.blocks.keys + splits * step.blocks.most);
     step.blocks.counts = step.rows.counts + splits;
-    DI_RETURN_IF_ERROR(any_index_scores(step, stream_));
-    DI_RETURN_IF_ERROR(any_index_best(step, stream_));
+    DI_RETURN_IF_ERROR(kernels.scores(step, stream_));
+    DI_RETURN_IF_ERROR(kernels.best(step, stream_));
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include "backends/cuda/any_ops_scratch.h"
 #include "backends/cuda/kernels/attention/attention.h"
+#include "backends/cuda/kernels/selection/selection.h"
 #include "base/check.h"
 
 namespace deepinfer::cuda {
@@ -25,6 +26,12 @@ Status Sm90Ops::attend(const SparseAttention& op, const SequenceList<AttentionSe
 void Sm90Ops::mixture_of_experts(const MixtureOfExperts& op) {
   if (!Sm90Mixture::takes(op)) return AnyOps::mixture_of_experts(op);
   if (well() && op.x.rows > 0) note(mixture_.run(op, stream()));
+}
+
+Status Sm90Ops::select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible) {
+  if (!sm90_index_takes(op)) return AnyOps::select(op, list, most_visible);
+  const auto splits = [](const IndexTopk&, int64_t keys, int64_t rows) { return sm90_index_splits(keys, rows); };
+  return select_by({splits, sm90_index_scores, sm90_index_best}, op, list, most_visible);
 }
 
 }  // namespace deepinfer::cuda

@@ -19,6 +19,7 @@ class Sm90Ops final : public AnyOps {
 
  protected:
   Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows) override;
+  Status select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible) override;
 
  private:
   Sm90Mixture mixture_;

@@ -45,5 +45,9 @@ __device__ __forceinline__ void bulk_copy_once(uint32_t shared, const void* glob
       "l"(global), "r"(bytes), "r"(barrier)
       : "memory");
 }
+// Into the L2; bytes and address are multiples of 16.
+__device__ __forceinline__ void bulk_prefetch(const void* global, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(global), "r"(bytes) : "memory");
+}
 
 }  // namespace deepinfer::cuda

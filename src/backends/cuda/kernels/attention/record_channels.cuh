@@ -8,6 +8,7 @@
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/formats.cuh"
 #include "backends/cuda/device/fp8.cuh"
+#include "backends/cuda/device/unaligned_words.cuh"
 
 namespace deepinfer::cuda {
 
@@ -18,13 +19,7 @@ struct StoredChannels {
   uint32_t scale;     // code
 };
 
-__device__ __forceinline__ void load_bytes(uint32_t* words, const uint8_t* at, int count) {
-#pragma unroll
-  for (int i = 0; i < count; ++i)
-    words[i] = at[4 * i] | static_cast<uint32_t>(at[4 * i + 1]) << 8 | static_cast<uint32_t>(at[4 * i + 2]) << 16 |
-               static_cast<uint32_t>(at[4 * i + 3]) << 24;
-}
-
+// The scales behind the last channels make up for what is read beyond them.
 // Of a record of head_dim channels, from `channel` on, a multiple of 16.
 __device__ __forceinline__ void load_stored(StoredChannels& stored, const uint8_t* record, bool compressed,
                                             int head_dim, int channel) {
@@ -35,7 +30,7 @@ __device__ __forceinline__ void load_stored(StoredChannels& stored, const uint8_
       stored.words[0] = two.x;
       stored.words[1] = two.y;
     } else {
-      load_bytes(stored.words, at, 2);
+      load_unaligned<2>(stored.words, at);
     }
     stored.scale = record[head_dim / 2 + channel / kMainKvGroup];
   } else {
@@ -47,7 +42,7 @@ __device__ __forceinline__ void load_stored(StoredChannels& stored, const uint8_
       stored.words[2] = four.z;
       stored.words[3] = four.w;
     } else {
-      load_bytes(stored.words, at, 4);
+      load_unaligned<4>(stored.words, at);
     }
     stored.scale = record[head_dim + channel / kFp8Group];
   }

@@ -31,6 +31,7 @@ constexpr int kHeads = kSm90AttentionHeads, kHeadDim = kSm90AttentionHeadDim;
 constexpr int kThreads = 512;
 constexpr int kChunks = kHeadDim / 64;  // of 64 channels: a row of 128 bytes
 constexpr int kRowBytes = 128;
+constexpr uint32_t kCompressedBytes = main_kv_record_bytes(kHeadDim), kWindowBytes = fp8_record_bytes(kHeadDim);
 constexpr float kNoScore = -1e30f;  // the floor of the maximum
 
 // Blocks: of a cluster.  Groups: warpgroups that multiply.  Slots: of a group, at the scores.  Stages: of the ring.
@@ -111,6 +112,11 @@ __device__ __forceinline__ void store_item(const StoredChannels& stored, const I
   store_piece(piece_of(item.at, item.row, 2 * item.quarter + 1), pairs[4], pairs[5], pairs[6], pairs[7]);
 }
 
+// Bytes that will be read: from device memory into the L2, where their alignment allows it.
+__device__ __forceinline__ void prefetch_bytes(const uint8_t* at, uint32_t bytes) {
+  if (reinterpret_cast<uintptr_t>(at) % 16 == 0) bulk_prefetch(at, bytes);
+}
+
 // Finds the row's sequence, fetches q and lists the records.  Ends with a barrier.
 __device__ __forceinline__ Row begin_row(const Arguments& arguments, int64_t list_row, uint32_t query,
                                          const uint8_t** records, int64_t& q_row) {
@@ -148,15 +154,19 @@ __device__ __forceinline__ Row begin_row(const Arguments& arguments, int64_t lis
       if (j < 0) continue;
       ++mine;
       const uint32_t block = static_cast<uint32_t>(j) / rows_per_block;
-      records[window + s] = reinterpret_cast<const uint8_t*>(
+      const auto* record = reinterpret_cast<const uint8_t*>(
           sequence.compressed.blocks[block] +
           static_cast<int64_t>(static_cast<uint32_t>(j) - block * rows_per_block) * sequence.compressed.record_bytes);
+      records[window + s] = record;
+      prefetch_bytes(record, kCompressedBytes);
     }
   }
   for (int s = own; s < window; s += kThreads) {
     const int64_t position = first + s, in_step = position - sequence.step_position;
-    records[s] = in_step >= 0 ? row_of(op.step_records, sequence.first_record + in_step)
-                              : reinterpret_cast<const uint8_t*>(record_of(sequence.ring, position));
+    const uint8_t* record = in_step >= 0 ? row_of(op.step_records, sequence.first_record + in_step)
+                                         : reinterpret_cast<const uint8_t*>(record_of(sequence.ring, position));
+    records[s] = record;
+    prefetch_bytes(record, kWindowBytes);
   }
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) {
@@ -202,29 +212,32 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
     for (int c = 0; c < S::kScoresAhead; ++c)
 #pragma unroll
       for (int k = 0; k < S::kScoreItems; ++k) load_item(stored[c], item_of(c, k), row, records, k);
+#pragma unroll 1
+    for (int first = 0; first < kChunks; first += S::kScoresAhead)
 #pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
+      for (int ahead = 0; ahead < S::kScoresAhead; ++ahead) {
+        const int c = first + ahead;
 #pragma unroll
-      for (int k = 0; k < S::kScoreItems; ++k) {
-        store_item<false>(stored[c % S::kScoresAhead][k], item_of(c, k), row);
-        if (c + S::kScoresAhead < kChunks)
-          load_item(stored[c % S::kScoresAhead], item_of(c + S::kScoresAhead, k), row, records, k);
+        for (int k = 0; k < S::kScoreItems; ++k) {
+          store_item<false>(stored[ahead][k], item_of(c, k), row);
+          if (c + S::kScoresAhead < kChunks)
+            load_item(stored[ahead], item_of(c + S::kScoresAhead, k), row, records, k);
+        }
+        fence_async_proxy();
+        if (kMultiplies) wgmma_wait<S::kStages - 2>();  // the stage that is written next has been read
+        __syncthreads();
+        if (kMultiplies) {
+          const uint32_t a = query + static_cast<uint32_t>(c * kHeads * kRowBytes);
+          const uint32_t b = stages + static_cast<uint32_t>(c % S::kStages * S::kStageBytes +
+                                                            group * S::kGroupSlots * kRowBytes);
+          wgmma_fence();
+#pragma unroll
+          for (uint32_t k = 0; k < 4; ++k)
+            WgmmaBf16<S::kGroupSlots>::multiply(scores, swizzled_descriptor(a + k * 32),
+                                                swizzled_descriptor(b + k * 32), c + static_cast<int>(k) > 0);
+          wgmma_commit();
+        }
       }
-      fence_async_proxy();
-      if (kMultiplies) wgmma_wait<S::kStages - 2>();  // the stage that is written next has been read
-      __syncthreads();
-      if (kMultiplies) {
-        const uint32_t a = query + static_cast<uint32_t>(c * kHeads * kRowBytes);
-        const uint32_t b = stages + static_cast<uint32_t>(c % S::kStages * S::kStageBytes +
-                                                          group * S::kGroupSlots * kRowBytes);
-        wgmma_fence();
-#pragma unroll
-        for (uint32_t k = 0; k < 4; ++k)
-          WgmmaBf16<S::kGroupSlots>::multiply(scores, swizzled_descriptor(a + k * 32), swizzled_descriptor(b + k * 32),
-                                              c + k > 0);
-        wgmma_commit();
-      }
-    }
   }
 
   // Values, StageSlots slots a stage.
@@ -236,22 +249,22 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
                                                chunk * S::kStageSlots * kRowBytes),
                 i % 4};
   };
-  const auto load = [&](int stage) {
+  // place: of `stored`, stage % kValuesAhead.
+  const auto load = [&](int stage, int place) {
 #pragma unroll
-    for (int k = 0; k < S::kValueItems; ++k)
-      load_item(stored[stage % S::kValuesAhead], item_of(stage, k), row, records, k);
+    for (int k = 0; k < S::kValueItems; ++k) load_item(stored[place], item_of(stage, k), row, records, k);
   };
-  const auto decode = [&](int stage) {
+  const auto decode = [&](int stage, int place) {
     if (stage * S::kStageSlots >= row.count) return;
 #pragma unroll
     for (int k = 0; k < S::kValueItems; ++k)
       if (S::kStageSlots * S::kChannels / 16 % kThreads == 0 || own + k * kThreads < S::kStageSlots * S::kChannels / 16)
-        store_item<true>(stored[stage % S::kValuesAhead][k], item_of(stage, k), row);
-    if (stage + S::kValuesAhead < S::kValueStages) load(stage + S::kValuesAhead);
+        store_item<true>(stored[place][k], item_of(stage, k), row);
+    load(stage + S::kValuesAhead, place);
     fence_async_proxy();
   };
 #pragma unroll
-  for (int stage = 0; stage < S::kValuesAhead; ++stage) load(stage);
+  for (int stage = 0; stage < S::kValuesAhead; ++stage) load(stage, stage);
   if (own == 0) {
     int expected = 0;
     for (int block = 0; block < S::kBlocks; ++block)
@@ -278,7 +291,7 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
   }
   cluster_arrive();
 #pragma unroll
-  for (int stage = 0; stage < S::kDecodedAhead; ++stage) decode(stage);
+  for (int stage = 0; stage < S::kDecodedAhead; ++stage) decode(stage, stage % S::kValuesAhead);
   cluster_wait();  // q has been read everywhere
   if (kMultiplies) {
     float top[2] = {kNoScore, kNoScore};
@@ -332,30 +345,33 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
     denominators[h] = sum + expf(arguments.op.sink[h] - top);
   }
   float values[S::kGroupChannels / 2] = {};
+#pragma unroll 1
+  for (int first = 0; first * S::kStageSlots < row.count; first += S::kValuesAhead)
 #pragma unroll
-  for (int stage = 0; stage < S::kValueStages; ++stage) {
-    if (stage * S::kStageSlots >= row.count) break;
-    if (stage > 0) {
-      if (kMultiplies) wgmma_wait<(S::kStages > 2 ? 1 : 0)>();  // the stage that is written next has been read
-      __syncthreads();
-    }
-    if (kMultiplies) {
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < S::kStageSlots / 16; ++k) {
-        const int slot = stage * S::kStageSlots + k * 16;
-        if (slot >= row.count) break;
-        const uint32_t a = query + static_cast<uint32_t>(slot * kHeads * 2);
-        const uint32_t b = stages + static_cast<uint32_t>(stage % S::kStages * S::kStageBytes +
-                                                          group * (S::kGroupChannels / 64) * S::kStageSlots * kRowBytes +
-                                                          k * 16 * kRowBytes);
-        WgmmaBf16Transposed<S::kGroupChannels>::multiply(values, matrix_descriptor(a, kHeads * 16, 128),
-                                                         transposed_descriptor(b, S::kStageSlots * kRowBytes), slot > 0);
+    for (int ahead = 0; ahead < S::kValuesAhead; ++ahead) {
+      const int stage = first + ahead;
+      if (stage * S::kStageSlots >= row.count) break;
+      if (stage > 0) {
+        if (kMultiplies) wgmma_wait<(S::kStages > 2 ? 1 : 0)>();  // the stage that is written next has been read
+        __syncthreads();
       }
-      wgmma_commit();
+      if (kMultiplies) {
+        const uint32_t a = query + static_cast<uint32_t>(stage * S::kStageSlots * kHeads * 2);
+        const uint32_t b = stages + static_cast<uint32_t>(stage % S::kStages * S::kStageBytes +
+                                                          group * (S::kGroupChannels / 64) * S::kStageSlots * kRowBytes);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < S::kStageSlots / 16; ++k) {
+          if (stage * S::kStageSlots + k * 16 >= row.count) break;
+          WgmmaBf16Transposed<S::kGroupChannels>::multiply(
+              values, matrix_descriptor(a + static_cast<uint32_t>(k * 16 * kHeads * 2), kHeads * 16, 128),
+              transposed_descriptor(b + static_cast<uint32_t>(k * 16 * kRowBytes), S::kStageSlots * kRowBytes),
+              stage + k > 0);
+        }
+        wgmma_commit();
+      }
+      decode(stage + S::kDecodedAhead, (ahead + S::kDecodedAhead) % S::kValuesAhead);
     }
-    if (stage + S::kDecodedAhead < S::kValueStages) decode(stage + S::kDecodedAhead);
-  }
   if (kMultiplies) wgmma_wait<0>();
   __syncthreads();  // the denominators are there
   cluster_arrive();
@@ -403,7 +419,7 @@ Status launch_shape(const Arguments& arguments, Stream stream) {
 }
 
 // Blocks, groups, slots, stages, slots of a stage, ahead.
-using FewRows = Shape<8, 1, 96, 8, 96, 4, 6>;
+using FewRows = Shape<8, 1, 96, 8, 96, 8, 8>;
 using SomeRows = Shape<4, 2, 96, 4, 64, 2, 2>;
 using ManyRows = Shape<2, 2, 160, 2, 64, 1, 1>;
 using ManyWideRows = Shape<2, 2, 176, 2, 64, 1, 1>;

@@ -23,8 +23,8 @@ __device__ inline void sort_descending(uint64_t* keys, int count) {
   for (int size = 2; size <= count; size *= 2)
     for (int step = size / 2; step > 0; step /= 2) {
       __syncthreads();
-      for (int i = static_cast<int>(threadIdx.x); i < count / 2; i += kSelectionThreads) {
-        const int low = i / step * 2 * step + i % step, high = low + step;
+      for (int i = static_cast<int>(threadIdx.x); i < count / 2; i += static_cast<int>(blockDim.x)) {
+        const int low = 2 * i - (i & (step - 1)), high = low + step;
         const bool descending = (low & size) == 0;
         const uint64_t a = keys[low], b = keys[high];
         if ((a < b) == descending) {
@@ -69,7 +69,8 @@ struct BestKeys {
   __device__ void cut(int now) {
     int sorted = 2;
     while (sorted < now) sorted *= 2;
-    for (int i = now + static_cast<int>(threadIdx.x); i < sorted; i += kSelectionThreads) keys[i] = 0;
+    for (int i = now + static_cast<int>(threadIdx.x); i < sorted; i += static_cast<int>(blockDim.x))
+      keys[i] = 0;
     sort_descending(keys, sorted);
     if (threadIdx.x == 0) {
       *count = min(now, most);

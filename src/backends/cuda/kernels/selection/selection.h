@@ -38,4 +38,19 @@ Status any_index_scores(const SelectionStep& step, Stream stream);
 // Writes `selected`, and `candidates` where a pool is made.
 Status any_index_best(const SelectionStep& step, Stream stream);
 
+// How a path selects.  splits: of a row, where `rows` rows look through up to `keys` keys each.
+struct SelectionKernels {
+  int64_t (*splits)(const IndexTopk& op, int64_t keys, int64_t rows);
+  Status (*scores)(const SelectionStep& step, Stream stream);
+  Status (*best)(const SelectionStep& step, Stream stream);
+};
+
+// For heads of 128 channels, at most 32 of them, and candidate blocks of 8 or 16: scores by tensor cores, lists of the
+// splits in descending order.  Here a split is a share of a row's tiles of kSm90IndexTile keys.
+constexpr int kSm90IndexHeads = 32, kSm90IndexHeadDim = 128, kSm90IndexTile = 256;
+bool sm90_index_takes(const IndexTopk& op);
+int64_t sm90_index_splits(int64_t keys, int64_t rows);
+Status sm90_index_scores(const SelectionStep& step, Stream stream);
+Status sm90_index_best(const SelectionStep& step, Stream stream);
+
 }  // namespace deepinfer::cuda

@@ -1,0 +1,106 @@
+// One block a row.  The splits' lists are in descending order: where so many splits have so many keys each that they make
+// up all that are wanted, the least of those is a bound, and of each split only what reaches it is read.
+#include "backends/cuda/device/dynamic_shared.cuh"
+#include "backends/cuda/device/views.cuh"
+#include "backends/cuda/kernels/selection/best_keys.cuh"
+#include "backends/cuda/kernels/selection/selection.h"
+#include "backends/cuda/launch/launch.cuh"
+#include "base/check.h"
+
+namespace deepinfer::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kAtOnce = 4 * kThreads;  // keys that are read between two barriers
+
+struct Arguments {
+  SequenceList<IndexSequence> list;
+  int64_t first;
+  int splits;
+  BestOfSplits from;
+  MatrixView<int32_t> to;
+  int capacity;
+};
+
+__global__ void __launch_bounds__(kThreads) index_best(const Arguments arguments) {
+  __shared__ int count, full_splits;
+  __shared__ unsigned long long bound;
+  __shared__ uint64_t threshold;
+  const int own = static_cast<int>(threadIdx.x), splits = arguments.splits;
+  const auto most = static_cast<int>(arguments.from.most);
+  const uint64_t* from = arguments.from.keys + int64_t{blockIdx.x} * splits * most;
+  const int32_t* counts = arguments.from.counts + int64_t{blockIdx.x} * splits;
+  BestKeys best{reinterpret_cast<uint64_t*>(dynamic_shared()), &count, &threshold, arguments.capacity, most};
+  best.start();
+  if (own == 0) {
+    full_splits = 0;
+    bound = ~0ull;
+  }
+  __syncthreads();
+  const int enough = 2 * ((most + splits - 1) / splits);
+  int has = 0;  // keys of split `own`
+  if (own < splits) has = counts[own];
+  const bool full = own < splits && has >= enough;
+  if (full) atomicAdd(&full_splits, 1);
+  __syncthreads();
+  const int each = full_splits == 0 ? enough + 1 : (most + full_splits - 1) / full_splits;
+  if (full && each <= enough)
+    atomicMin(&bound, static_cast<unsigned long long>(from[int64_t{own} * most + each - 1]));
+  __syncthreads();
+  const uint64_t least = bound == ~0ull ? 0 : bound;
+
+  // Pieces of the lists, until no split's next piece can reach the bound.
+  int piece = 32;
+  while (piece * splits < kThreads) piece *= 2;
+  int begin = 0;
+  for (bool more = true; more;) {
+    bool reaches = false;
+    for (int first = 0; first < piece * splits; first += kAtOnce) {
+#pragma unroll
+      for (int k = 0; k < kAtOnce / kThreads; ++k) {
+        const int at = first + k * kThreads + own, split = at / piece, place = begin + at % piece;
+        if (split >= splits || place >= counts[split]) continue;
+        const uint64_t key = from[int64_t{split} * most + place];
+        if (key < least) continue;
+        best.offer(key);
+        reaches |= at % piece == piece - 1;
+      }
+      __syncthreads();
+      const int now = count;
+      __syncthreads();
+      if (now + kAtOnce > arguments.capacity) best.cut(now);
+    }
+    begin += piece;
+    more = __syncthreads_or(static_cast<int>(reaches)) != 0;
+  }
+  best.cut(count);
+  const int kept = count;
+  // In ascending order of the index: its complement in descending order.
+  __syncthreads();
+  int sorted = 2;
+  while (sorted < kept) sorted *= 2;
+  for (int k = own; k < sorted; k += kThreads) best.keys[k] = k < kept ? best.keys[k] & 0xffffffffu : 0;
+  sort_descending(best.keys, sorted);
+  const auto& entry = entry_of(arguments.list, arguments.first + blockIdx.x);
+  int32_t* to = row_of(arguments.to, entry.sequence.first_row + arguments.first + blockIdx.x - entry.begin);
+  for (int64_t k = own; k < arguments.to.columns; k += kThreads) to[k] = k < kept ? index_of(best.keys[k]) : -1;
+}
+
+Status launch_best(const SelectionStep& step, const BestOfSplits& from, MatrixView<int32_t> to, Stream stream) {
+  int capacity = 2 * kAtOnce;
+  while (capacity < from.most + kAtOnce) capacity *= 2;
+  const Arguments arguments{step.list, step.first, static_cast<int>(step.splits), from, to, capacity};
+  return launch(index_best, "sm90_index_best", dim3(blocks(step.count)), kThreads, int64_t{capacity} * 8, stream,
+                arguments);
+}
+
+}  // namespace
+
+Status sm90_index_best(const SelectionStep& step, Stream stream) {
+  DI_CHECK(step.splits <= kThreads, "a split a thread");
+  DI_RETURN_IF_ERROR(launch_best(step, step.rows, step.op.selected, stream));
+  if (step.op.pool != IndexTopk::Pool::kMake) return {};
+  return launch_best(step, step.blocks, step.op.candidates, stream);
+}
+
+}  // namespace deepinfer::cuda
