@@ -36,4 +36,11 @@ bool kernels_may_be_early() {
   return early;
 }
 
+Result<int> multiprocessor_count() {
+  int device = 0, count = 0;
+  DI_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "device"));
+  DI_RETURN_IF_ERROR(cuda_status(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "device"));
+  return count;
+}
+
 }  // namespace deepinfer::cuda

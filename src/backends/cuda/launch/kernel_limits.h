@@ -1,4 +1,4 @@
-// What a kernel may be launched with.  For launch().
+// What a kernel may be launched with.  For launch() and for grids that fill the GPU once.
 #pragma once
 
 #include <cstdint>
@@ -15,5 +15,8 @@ Status allow_shared(const void* kernel, int64_t bytes, std::string_view name);
 // Whether the kernels of this build wait for the kernels before them (device/launch_dependency.cuh) on this GPU: they
 // do where they were compiled for SM90 or later.
 bool kernels_may_be_early();
+
+// Of the current device.
+Result<int> multiprocessor_count();
 
 }  // namespace deepinfer::cuda

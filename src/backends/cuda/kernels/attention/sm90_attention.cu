@@ -15,6 +15,7 @@
 #include "backends/cuda/device/bulk_copy.cuh"
 #include "backends/cuda/device/cluster.cuh"
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/shared_address.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/device/wgmma.cuh"
@@ -394,6 +395,7 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
 
 template <typename S>
 __global__ void __launch_bounds__(kThreads, 1) attention(const Arguments arguments) {
+  follow_previous_kernels();
   extern __shared__ std::byte unaligned[];
   __shared__ uint64_t barrier;
   std::byte* const memory = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
@@ -415,7 +417,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention(const Arguments argumen
 template <typename S>
 Status launch_shape(const Arguments& arguments, Stream stream) {
   return launch(attention<S>, "sm90_attention", dim3(blocks(arguments.list.rows * S::kBlocks)), kThreads, S::kBytes,
-                stream, arguments, {.cluster = S::kBlocks, .early = false});
+                stream, arguments, {.cluster = S::kBlocks, .early = true});
 }
 
 // Blocks, groups, slots, stages, slots of a stage, ahead.

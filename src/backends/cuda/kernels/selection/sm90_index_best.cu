@@ -2,6 +2,7 @@
 // up all that are wanted, the least of those is a bound, and of each split only what reaches it is read.
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/views.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/kernels/selection/best_keys.cuh"
 #include "backends/cuda/kernels/selection/selection.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -23,6 +24,7 @@ struct Arguments {
 };
 
 __global__ void __launch_bounds__(kThreads) index_best(const Arguments arguments) {
+  follow_previous_kernels();
   __shared__ int count, full_splits;
   __shared__ unsigned long long bound;
   __shared__ uint64_t threshold;
@@ -91,7 +93,7 @@ Status launch_best(const SelectionStep& step, const BestOfSplits& from, MatrixVi
   while (capacity < from.most + kAtOnce) capacity *= 2;
   const Arguments arguments{step.list, step.first, static_cast<int>(step.splits), from, to, capacity};
   return launch(index_best, "sm90_index_best", dim3(blocks(step.count)), kThreads, int64_t{capacity} * 8, stream,
-                arguments);
+                arguments, kEarly);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/fp8.cuh"
 #include "backends/cuda/device/mma.cuh"
@@ -67,6 +68,7 @@ __device__ __forceinline__ float* piece_of(float* products, int key, int piece) 
 }
 
 __global__ void __launch_bounds__(kThreads, 2) index_scores(const Arguments arguments) {
+  follow_previous_kernels();
   const SelectionStep& step = arguments.step;
   const IndexTopk& op = step.op;
   __shared__ int counts[2];
@@ -246,7 +248,7 @@ Status sm90_index_scores(const SelectionStep& step, Stream stream) {
   const Arguments arguments{step, factor, 2 * best_keys_capacity(step.rows.most),
                             op.pool == IndexTopk::Pool::kMake ? best_keys_capacity(step.blocks.most) : 0};
   return launch(index_scores, "sm90_index_scores", dim3(blocks(step.splits), blocks(step.count)), kThreads,
-                kTile * kPitch * 4 + 8 * int64_t{arguments.best_capacity + arguments.pool_capacity}, stream, arguments);
+                kTile * kPitch * 4 + 8 * int64_t{arguments.best_capacity + arguments.pool_capacity}, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda
