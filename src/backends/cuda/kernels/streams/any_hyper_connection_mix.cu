@@ -167,7 +167,7 @@ Status any_hyper_connection_mix(const HyperConnectionMix& op, const MixScratch& 
     return launch(aligned ? mix_products<true, true> : mix_products<false, true>, "any_hyper_connection_mix", grid, 32, 0,
                   stream, arguments, kEarly);
   DI_RETURN_IF_ERROR(launch(aligned ? mix_products<true, false> : mix_products<false, false>,
-                            "any_hyper_connection_mix, products", grid, 32, 0, stream, arguments));
+                            "any_hyper_connection_mix, products", grid, 32, 0, stream, arguments, kEarly));
   return launch(mix_coefficients, "any_hyper_connection_mix, coefficients",
                 dim3(blocks(divided_up(rows, kRowThreads / 32))), kRowThreads, 0, stream, arguments, kEarly);
 }
