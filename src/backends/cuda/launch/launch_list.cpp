@@ -20,7 +20,6 @@ void LaunchList::open(CUstream_st* queue, bool use_graphs) {
 Status LaunchList::add(const LaunchShape& shape, StartKernel start, std::string_view name, const void* arguments,
                        size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  recorder_ = std::this_thread::get_id();
   if (!launches_.has_room(bytes)) DI_RETURN_IF_ERROR(flush_locked());
   if (status_.ok()) launches_.add(shape, start, name, arguments, bytes);
   return status_;
@@ -28,8 +27,7 @@ Status LaunchList::add(const LaunchShape& shape, StartKernel start, std::string_
 
 Status LaunchList::flush() {
   const std::scoped_lock lock(mutex_);
-  // Between two operations, as far as this thread makes them: no kernel to come reads lists that were put before.
-  if (lists_ != nullptr && recorder_ == std::this_thread::get_id()) lists_->restart();
+  if (lists_ != nullptr) lists_->restart();
   return flush_locked();
 }
 

@@ -8,7 +8,6 @@
 
 #include <mutex>
 #include <string_view>
-#include <thread>
 
 #include "backends/cuda/launch/chain_cache.h"
 #include "backends/cuda/launch/recorded_launch.h"
@@ -42,8 +41,7 @@ class LaunchList {
 
   CUstream_st* queue_ = nullptr;
   UploadRing* lists_ = nullptr;
-  std::mutex mutex_;          // of what is below
-  std::thread::id recorder_;  // who called add() last
+  std::mutex mutex_;  // of what is below
   RecordedLaunches launches_;
   ChainCache chains_;
   Status status_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <thread>
 #include <utility>
 
 #include "backends/cuda/launch/cuda_status.h"
@@ -37,6 +38,7 @@ UploadRing::~UploadRing() {
 Status UploadRing::begin(int64_t bytes) {
   DI_CHECK(bytes <= parcel_bytes_, "a list fits into a parcel");
   const std::scoped_lock lock(launches_->mutex_);
+  owner_ = std::this_thread::get_id();
   if (bytes > kManyBytes || next_ + bytes > parcel_bytes_) {
     DI_RETURN_IF_ERROR(launches_->flush_locked());
     restarts_ = true;
@@ -51,6 +53,10 @@ Status UploadRing::begin(int64_t bytes) {
   end_ = at_ + bytes;
   next_ = at_ + static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(bytes, kLeastRoom))));
   return {};
+}
+
+void UploadRing::restart() {
+  if (owner_ == std::this_thread::get_id()) restarts_ = true;
 }
 
 void UploadRing::advance(int64_t bytes) {

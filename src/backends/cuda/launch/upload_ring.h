@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 
 #include "backends/cuda/launch/device_buffer.h"
 #include "base/status.h"
@@ -73,9 +74,9 @@ class UploadRing {
   static constexpr int kParts = 4;  // pinned parcels
 
   void advance(int64_t bytes);
-  // With the mutex of the list, as upload(): the next begin() is the first of a step, no kernel that is recorded from
-  // now on reads what was put before.
-  void restart() { restarts_ = true; }
+  // By flush(), as upload(), before it.  Where it is called by the thread that puts lists, it is called between two
+  // operations: no kernel that is recorded from now on reads what was put before, and the next begin() may start anew.
+  void restart();
   // Copies what has been sent and is not on the device yet.  By flush(), on any thread, with the mutex of the list.
   Status upload();
 
@@ -90,6 +91,7 @@ class UploadRing {
   std::atomic<int64_t> sent_ = 0;  // bytes that may be uploaded
   int64_t uploaded_ = 0;
   bool restarts_ = false;
+  std::thread::id owner_;  // who calls begin()
 };
 
 }  // namespace deepinfer::cuda
