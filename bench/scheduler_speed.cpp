@@ -164,6 +164,42 @@ BENCHMARK(step_with_arrival_and_end)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
+// What a rest costs: a part of 1,024 blocks of the check of a pool full of prefixes, of 64 blocks and a snapshot each.
+void check_part(benchmark::State& state) {
+  const AnyBoundary rule;
+  SchedulerConfig config;
+  config.cache = {.blocks = state.range(0), .full_snapshot_blocks = 10, .state_slots = 16};
+  config.max_context = 200'000;
+  auto scheduler = Scheduler::create(config, rule);
+  if (!scheduler.ok()) return state.SkipWithError(scheduler.status().to_string().c_str());
+  std::vector<int32_t> tokens(64 * 128);
+  for (int32_t i = 0; i < state.range(0) / 74; ++i) {
+    std::fill(tokens.begin(), tokens.end(), i);
+    (*scheduler)->adopt_prefix(1, tokens, {.position = std::ssize(tokens)}, [](auto, auto) {});
+  }
+  std::vector<double> parts;
+  for (auto _ : state) {
+    const auto start = Clock::now();
+    (*scheduler)->check_part(1024);
+    parts.push_back(seconds(Clock::now() - start));
+    state.SetIterationTime(parts.back());
+  }
+  std::sort(parts.begin(), parts.end());
+  state.counters["median_us"] = 1e6 * parts[parts.size() / 2];
+  state.counters["p99_us"] = 1e6 * parts[parts.size() * 99 / 100];
+  const auto start = Clock::now();
+  (*scheduler)->check_integrity();
+  state.counters["whole_us"] = 1e6 * seconds(Clock::now() - start);
+}
+BENCHMARK(check_part)
+    ->ArgName("blocks")
+    ->Arg(4096)
+    ->Arg(65536)
+    ->Arg(524288)
+    ->Iterations(2000)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 }  // namespace
 }  // namespace deepinfer
 

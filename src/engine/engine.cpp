@@ -13,7 +13,8 @@ namespace {
 
 // With so few running a plan takes less than waking the planner.
 constexpr int64_t kFewSequences = 16;
-constexpr int64_t kCheckedBlocks = 4096;  // of a pool that is looked through whenever the engine rests
+// Of the cache's pool that are looked at when the engine rests: the next request may wait for it.
+constexpr int64_t kBlocksChecked = 1024;
 
 // An inbox that grows loses nothing when there is no memory for that.
 static_assert(std::is_nothrow_move_constructible_v<Submission>);
@@ -152,10 +153,13 @@ void ThreadedEngine::plan_once(bool closing) {
     const std::lock_guard lock(mutex_);
     stats_ = counted_;
   }
-  // The next request would wait for it where it takes longer than microseconds.
-  if (!scheduler.idle() || (!closing && counted_.scheduler.total_blocks > kCheckedBlocks)) return;
+  if (!scheduler.idle()) return;
   try {
-    scheduler.check_integrity();
+    if (closing) {
+      scheduler.check_integrity();
+    } else {
+      scheduler.check_part(kBlocksChecked);
+    }
   } catch (const std::bad_alloc&) {  // a check changes nothing: it is left out
   }
 }

@@ -8,7 +8,15 @@ namespace deepinfer {
 
 void StepScheduler::check_integrity() const {
   cache_.check_integrity();
+  check_requests();
+}
 
+bool StepScheduler::check_part(int64_t blocks) {
+  check_requests();
+  return cache_.check_part(blocks);
+}
+
+void StepScheduler::check_requests() const {
   // What the plans in flight say of each sequence.
   struct InFlight {
     int64_t plans = 0, assumed = 0;

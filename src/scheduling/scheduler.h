@@ -134,6 +134,9 @@ class Scheduler {
   virtual void clear_cache() = 0;
   // Aborts unless all invariants of the cache and the request states hold.
   virtual void check_integrity() const = 0;
+  // The same a part at a time, whatever happens between two parts: all of the requests, and `blocks` more of the cache
+  // (PrefixIndex::check_part).  True when it ends a pass through the cache.
+  virtual bool check_part(int64_t blocks) = 0;
 };
 
 }  // namespace deepinfer

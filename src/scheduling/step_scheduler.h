@@ -43,8 +43,12 @@ class StepScheduler final : public Scheduler {
   bool idle() const override;
   void clear_cache() override;
   void check_integrity() const override;
+  bool check_part(int64_t blocks) override;
 
  private:
+  friend struct CacheFaults;    // of tests
+  void check_requests() const;  // integrity.cpp
+
   // Of the step that is being planned.
   struct StepRows {
     Time now{0};

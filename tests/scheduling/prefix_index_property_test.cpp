@@ -191,6 +191,7 @@ class Run {
     RC_ASSERT(index_.snapshots() == facts_.snapshots());
     pool_.check_integrity();
     index_.check_integrity();
+    index_.check_part(1 + pick(pool_.size()));
   }
 
   BlockPool pool_;

@@ -39,6 +39,7 @@ class ScriptedEngine {
   SymbolicExecutor& executor() { return executor_; }
   const std::vector<int32_t>& tokens(RequestId id) const { return tokens_.at(id); }  // prompt and answer so far
 
+  bool checks = true;  // all invariants after each plan and each answer
   Time now{0};
   StepPlan plan;
   StepResult result;

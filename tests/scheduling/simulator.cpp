@@ -398,7 +398,10 @@ SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
     if (executor_->in_flight() > 0 && (report_.steps >= steps || chance(answer_probability_))) {
       answer();
       check();
-      if (report_.steps % check_every == 0) scheduler_->check_integrity();
+      if (report_.steps % check_every == 0) {
+        scheduler_->check_integrity();
+        report_.passes += scheduler_->check_part(1 + report_.steps % 37);
+      }
     }
     // A run whose requests are all refused has no steps.
     if (report_.steps < steps && scheduler_->idle() && ++idle_turns > 100 * steps) break;
@@ -450,7 +453,8 @@ SimulationReport& SimulationReport::operator+=(const SimulationReport& other) {
                                            &SimulationReport::tier_late,
                                            &SimulationReport::tier_without_room,
                                            &SimulationReport::snapshots_left_out,
-                                            &SimulationReport::vacated})
+                                           &SimulationReport::vacated,
+                                           &SimulationReport::passes})
     this->*count += other.*count;
   return *this;
 }

@@ -12,7 +12,18 @@ BlockPool::BlockPool(int64_t blocks) {
   holders_.resize(static_cast<size_t>(blocks));
   cached_.resize(static_cast<size_t>(blocks));
   free_.reserve(static_cast<size_t>(blocks));
-  for (int64_t block = blocks - 1; block >= 0; --block) free_.push_back(static_cast<BlockId>(block));
+  free_place_.resize(static_cast<size_t>(blocks));
+  for (int64_t block = blocks - 1; block >= 0; --block) make_free(static_cast<BlockId>(block));
+}
+
+bool BlockPool::is_free(BlockId block) const {
+  const auto place = static_cast<size_t>(free_place_[index(block)]);
+  return place < free_.size() && free_[place] == block;
+}
+
+void BlockPool::make_free(BlockId block) {
+  free_place_[index(block)] = static_cast<int32_t>(free_.size());
+  free_.push_back(block);
 }
 
 size_t BlockPool::index(BlockId block) const {
@@ -44,7 +55,7 @@ void BlockPool::release(BlockId block) {
   if (cached(block)) {
     ++idle_;
   } else {
-    free_.push_back(block);
+    make_free(block);
   }
 }
 
@@ -59,24 +70,28 @@ void BlockPool::uncache(BlockId block) {
   cached_[index(block)] = 0;
   if (holders(block) > 0) return;
   --idle_;
-  free_.push_back(block);
+  make_free(block);
 }
 
 void BlockPool::check_integrity() const {
-  std::vector<uint8_t> is_free(holders_.size());
-  for (const BlockId block : free_) {
-    DI_CHECK(is_free[index(block)] == 0, "block " + std::to_string(block) + " is free twice");
-    is_free[index(block)] = 1;
-  }
   int64_t idle = 0;
   for (size_t i = 0; i < holders_.size(); ++i) {
-    DI_CHECK(holders_[i] >= 0, "block " + std::to_string(i));
-    DI_CHECK((is_free[i] != 0) == (holders_[i] == 0 && cached_[i] == 0),
-             "block " + std::to_string(i) + ": free " + std::to_string(is_free[i]) + ", holders " +
-                 std::to_string(holders_[i]) + ", cached " + std::to_string(cached_[i]));
+    check_block(static_cast<BlockId>(i));
     if (holders_[i] == 0 && cached_[i] != 0) ++idle;
   }
   DI_CHECK(idle == idle_, std::to_string(idle) + " blocks are idle, counted " + std::to_string(idle_));
+}
+
+// Places in the stack have numbers as blocks have: the place of the block's number is looked at too.
+void BlockPool::check_block(BlockId block) const {
+  const size_t i = index(block);
+  DI_CHECK(holders_[i] >= 0, "block " + std::to_string(block));
+  DI_CHECK(is_free(block) == (holders_[i] == 0 && cached_[i] == 0),
+           "block " + std::to_string(block) + ": free " + std::to_string(is_free(block)) + ", holders " +
+               std::to_string(holders_[i]) + ", cached " + std::to_string(cached_[i]));
+  DI_CHECK(holders_[i] == 0 || free() + idle_ < size(), "block " + std::to_string(block) + " is held, counted 0");
+  if (i < free_.size())
+    DI_CHECK(free_place_[index(free_[i])] == block, "block " + std::to_string(free_[i]) + " is free twice");
 }
 
 }  // namespace deepinfer

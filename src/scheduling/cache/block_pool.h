@@ -41,13 +41,19 @@ class BlockPool {
 
   // Aborts unless free + held + idle = size and every counter agrees.  O(size).
   void check_integrity() const;
+  // The part of it that is about one block.  O(1).
+  void check_block(BlockId block) const;
 
  private:
+  friend struct CacheFaults;  // of tests
+  bool is_free(BlockId block) const;
+  void make_free(BlockId block);
   size_t index(BlockId block) const;  // aborts when the pool has no such block
 
   std::vector<int32_t> holders_;
   std::vector<uint8_t> cached_;
-  std::vector<BlockId> free_;  // a stack
+  std::vector<BlockId> free_;        // a stack
+  std::vector<int32_t> free_place_;  // where a free block is in it; of others whatever it was
   int64_t idle_ = 0;
 };
 

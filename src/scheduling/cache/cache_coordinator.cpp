@@ -156,6 +156,15 @@ bool CacheCoordinator::adopt(uint64_t salt, std::span<const int32_t> tokens, con
 void CacheCoordinator::check_integrity() const {
   pool_.check_integrity();
   index_.check_integrity();
+  check_state_slots();
+}
+
+bool CacheCoordinator::check_part(int64_t blocks) {
+  check_state_slots();
+  return index_.check_part(blocks);
+}
+
+void CacheCoordinator::check_state_slots() const {
   std::vector<uint8_t> free(static_cast<size_t>(geometry_.state_slots));
   for (const int slot : free_slots_) {
     DI_CHECK(slot >= 0 && slot < geometry_.state_slots && free[static_cast<size_t>(slot)] == 0,

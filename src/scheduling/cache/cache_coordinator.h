@@ -105,8 +105,12 @@ class CacheCoordinator {
   // Forgets all prefixes; running sequences keep their blocks (PrefixIndex::clear).
   void clear_cache() { index_.clear(); }
   void check_integrity() const;
+  // PrefixIndex::check_part, and the state slots as a whole.
+  bool check_part(int64_t blocks);
 
  private:
+  friend struct CacheFaults;  // of tests
+  void check_state_slots() const;
   int64_t snapshot_blocks(SnapshotKind kind) const;
   std::optional<PrefixHit> known_prefix(uint64_t salt, std::span<const int32_t> known, int64_t logits_from);
   std::optional<Admitted> admit_from(const PrefixHit* hit, int64_t tokens, int64_t reserve, int64_t for_restore);

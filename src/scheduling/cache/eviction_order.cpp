@@ -56,13 +56,24 @@ void EvictionOrder::move_down(size_t place, const Entry& entry) {
 }
 
 void EvictionOrder::check_integrity() const {
-  for (size_t i = 0; i < heap_.size(); ++i) {
-    DI_CHECK(place_[static_cast<size_t>(heap_[i].id)] == static_cast<int32_t>(i), std::to_string(heap_[i].id));
-    DI_CHECK(i == 0 || !(heap_[i].rank < heap_[(i - 1) / 2].rank), std::to_string(heap_[i].id));
+  for (size_t i = 0; i < place_.size(); ++i) check_id(static_cast<int32_t>(i));
+}
+
+// Every id with a place is there, and everything that is there has its place: so there are as many of both.
+void EvictionOrder::check_id(int32_t id) const {
+  const size_t i = static_cast<size_t>(id);
+  DI_CHECK(heap_.size() <= place_.size(), std::to_string(heap_.size()) + " entries");
+  if (const int32_t place = place_[i]; place != -1) {
+    DI_CHECK(place >= 0 && static_cast<size_t>(place) < heap_.size() && heap_[static_cast<size_t>(place)].id == id,
+             "the place of id " + std::to_string(id));
   }
-  size_t there = 0;
-  for (const int32_t place : place_) there += place >= 0;
-  DI_CHECK(there == heap_.size(), std::to_string(there) + " places, " + std::to_string(heap_.size()) + " entries");
+  if (i >= heap_.size()) return;
+  const Entry& entry = heap_[i];
+  DI_CHECK(
+      entry.id >= 0 && static_cast<size_t>(entry.id) < place_.size() && place_[static_cast<size_t>(entry.id)] == id,
+      "the id at place " + std::to_string(i));
+  DI_CHECK(i == 0 || !(entry.rank < heap_[(i - 1) / 2].rank),
+           "id " + std::to_string(entry.id) + " goes before its parent");
 }
 
 }  // namespace deepinfer

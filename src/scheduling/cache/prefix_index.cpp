@@ -33,7 +33,8 @@ PrefixIndex::PrefixIndex(BlockPool& pool, int64_t tokens_per_block, ChainHash ha
       tokens_per_block_(tokens_per_block),
       tree_(pool.size(), tokens_per_block),
       order_(pool.size()),
-      snapshots_(static_cast<size_t>(pool.size())) {
+      snapshots_(static_cast<size_t>(pool.size())),
+      recount_(pool.size()) {
   DI_CHECK(tokens_per_block > 0, std::to_string(tokens_per_block) + " tokens in a block");
 }
 
@@ -93,6 +94,7 @@ bool PrefixIndex::publish(uint64_t salt, std::span<const int32_t> tokens, std::s
       child = blocks[static_cast<size_t>(i)];
       pool_.cache(child);
       tree_.add(child, salt, node, key, block_of(tokens, i));
+      recount_node(child, 1);
     }
     node = child;
   }
@@ -100,10 +102,11 @@ bool PrefixIndex::publish(uint64_t salt, std::span<const int32_t> tokens, std::s
   Snapshot& snapshot = at(node);
   const bool taken = !has_snapshot(node) || serves_more(info, snapshot.info);
   if (taken) {
-    drop_blocks(snapshot);
+    drop_snapshot(node);
     snapshot.info = info;
     snapshot.blocks.assign(snapshot_blocks.begin(), snapshot_blocks.end());
     for (const BlockId block : snapshot.blocks) pool_.cache(block);
+    recount_snapshot(node, 1);
   }
   count_use(node);
   return taken;
@@ -139,18 +142,20 @@ bool PrefixIndex::held(const Snapshot& snapshot) const {
                      [this](BlockId block) { return pool_.holders(block) > 0; });
 }
 
-void PrefixIndex::drop_blocks(Snapshot& snapshot) {
-  for (const BlockId block : snapshot.blocks) pool_.uncache(block);
-  snapshot.blocks.clear();
+void PrefixIndex::drop_snapshot(BlockId node) {
+  recount_snapshot(node, -1);
+  for (const BlockId block : at(node).blocks) pool_.uncache(block);
+  at(node).blocks.clear();
 }
 
 // The first snapshot of the order goes, and upwards the nodes that were there for it alone.
 void PrefixIndex::evict_first() {
   BlockId node = order_.first();
   order_.remove(node);
-  drop_blocks(at(node));
+  drop_snapshot(node);
   while (node != PrefixTree::kNone && tree_.children(node) == 0 && !has_snapshot(node)) {
     const BlockId parent = tree_.parent(node);
+    recount_node(node, -1);
     tree_.remove(node);
     pool_.uncache(node);
     node = parent;
@@ -185,32 +190,66 @@ void PrefixIndex::clear() {
   while (!order_.empty()) evict_first();
 }
 
+void PrefixIndex::recount_node(BlockId node, int by) {
+  if (recount_.reached(node)) recount_.count_node(node, tree_.parent(node), by);
+}
+
+void PrefixIndex::recount_snapshot(BlockId node, int by) {
+  if (!recount_.reached(node)) return;
+  for (const BlockId block : at(node).blocks) recount_.count_snapshot_block(block, by);
+}
+
 void PrefixIndex::check_integrity() const {
-  tree_.check_integrity();
-  order_.check_integrity();
-  std::vector<uint8_t> in_index(snapshots_.size());
-  const auto found = [&](BlockId block) {
-    DI_CHECK(pool_.cached(block), "block " + std::to_string(block) + " is in the index and not cached");
-    DI_CHECK(in_index[static_cast<size_t>(block)] == 0, "block " + std::to_string(block) + " is in the index twice");
-    in_index[static_cast<size_t>(block)] = 1;
-  };
-  for (size_t i = 0; i < snapshots_.size(); ++i) {
-    const BlockId node = static_cast<BlockId>(i);
-    if (!tree_.contains(node)) {
-      DI_CHECK(!has_snapshot(node), "a snapshot without its node " + std::to_string(node));
-      continue;
-    }
-    found(node);
-    if (!has_snapshot(node)) {
-      DI_CHECK(tree_.children(node) > 0, "nobody needs node " + std::to_string(node));
-      continue;
-    }
-    DI_CHECK(at(node).info.position == tree_.depth(node) * tokens_per_block_,
-             "node " + std::to_string(node) + " has a snapshot of " + std::to_string(at(node).info.position));
-    for (const BlockId block : at(node).blocks) found(block);
+  IndexRecount recount(pool_.size());
+  check_part(2 * pool_.size(), recount);
+}
+
+bool PrefixIndex::check_part(int64_t blocks, IndexRecount& recount) const {
+  for (; recount.next() < recount.blocks() && !recount.comparing(); --blocks) {
+    if (blocks == 0) return false;
+    check_and_count(static_cast<BlockId>(recount.next()), recount);
+    recount.looked_at_next();
   }
-  for (size_t i = 0; i < in_index.size(); ++i) {
-    DI_CHECK(pool_.cached(static_cast<BlockId>(i)) == (in_index[i] != 0), "block " + std::to_string(i));
+  if (!recount.comparing()) recount.start_comparing();
+  for (; recount.next() < recount.blocks(); --blocks) {
+    if (blocks == 0) return false;
+    check_counts(static_cast<BlockId>(recount.next()), recount.take_counts());
+    recount.looked_at_next();
+  }
+  DI_CHECK(recount.nodes() == tree_.size(),
+           std::to_string(recount.nodes()) + " nodes, counted " + std::to_string(tree_.size()));
+  recount.start_again();
+  return true;
+}
+
+void PrefixIndex::check_counts(BlockId block, const IndexRecount::Counts& counts) const {
+  DI_CHECK(counts.children == tree_.children(block), "node " + std::to_string(block) + " has " +
+                                                         std::to_string(counts.children) + " children, counted " +
+                                                         std::to_string(tree_.children(block)));
+  DI_CHECK(counts.uses == (pool_.cached(block) ? 1 : 0), "block " + std::to_string(block) + " is in the index " +
+                                                             std::to_string(counts.uses) + " times, cached " +
+                                                             std::to_string(pool_.cached(block)));
+}
+
+void PrefixIndex::check_and_count(BlockId node, IndexRecount& recount) const {
+  pool_.check_block(node);
+  tree_.check_node(node);
+  order_.check_id(node);
+  if (!tree_.contains(node)) {
+    DI_CHECK(!has_snapshot(node), "a snapshot without its node " + std::to_string(node));
+    return;
+  }
+  DI_CHECK(pool_.cached(node), "block " + std::to_string(node) + " is in the index and not cached");
+  recount.count_node(node, tree_.parent(node), 1);
+  if (!has_snapshot(node)) {
+    DI_CHECK(tree_.children(node) > 0, "nobody needs node " + std::to_string(node));
+    return;
+  }
+  DI_CHECK(at(node).info.position == tree_.depth(node) * tokens_per_block_,
+           "node " + std::to_string(node) + " has a snapshot of " + std::to_string(at(node).info.position));
+  for (const BlockId block : at(node).blocks) {
+    DI_CHECK(pool_.cached(block), "block " + std::to_string(block) + " is in the index and not cached");
+    recount.count_snapshot_block(block, 1);
   }
 }
 

@@ -16,7 +16,7 @@
 //
 // Costs: match and publish O(tokens), one hash for each block of them; eviction O(log snapshots + blocks freed).
 // Allocates a hit's lists, and a snapshot's list of blocks where its node never had one of that length; all else when
-// constructed: for each block of the pool its tokens and about 140 bytes.
+// constructed: for each block of the pool its tokens and about 150 bytes.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,7 @@
 #include "scheduling/cache/block_pool.h"
 #include "scheduling/cache/chain_hash.h"
 #include "scheduling/cache/eviction_order.h"
+#include "scheduling/cache/index_recount.h"
 #include "scheduling/cache/prefix_tree.h"
 #include "scheduling/cache/snapshot.h"
 
@@ -79,8 +80,12 @@ class PrefixIndex {
   int64_t snapshots() const { return order_.size(); }
   // Aborts unless the tree, the pool's flags and the eviction order agree.  O(blocks of the pool).
   void check_integrity() const;
+  // The same and BlockPool::check_block a part at a time, whatever happens between two parts: looks at `blocks` more of
+  // a pass, which looks at each block twice.  True when it ends the pass.
+  bool check_part(int64_t blocks) { return check_part(blocks, recount_); }
 
  private:
+  friend struct CacheFaults;  // of tests
   struct Snapshot {
     SnapshotInfo info;
     std::vector<BlockId> blocks;
@@ -97,8 +102,14 @@ class PrefixIndex {
   void count_use(BlockId node);
   double worth(BlockId node) const;
   bool held(const Snapshot& snapshot) const;
-  void drop_blocks(Snapshot& snapshot);
+  void drop_snapshot(BlockId node);
   void evict_first();
+  // Tells the recount that a node, or the blocks of its snapshot, came (1) or went (-1).
+  void recount_node(BlockId node, int by);
+  void recount_snapshot(BlockId node, int by);
+  bool check_part(int64_t blocks, IndexRecount& recount) const;
+  void check_and_count(BlockId node, IndexRecount& recount) const;
+  void check_counts(BlockId block, const IndexRecount::Counts& counts) const;
 
   BlockPool& pool_;
   ChainHash hash_;
@@ -109,6 +120,7 @@ class PrefixIndex {
   std::vector<std::pair<BlockId, EvictionRank>> passed_over_;  // of make_room()
   double inflation_ = 0;                                       // the highest priority evicted so far
   uint64_t uses_ = 0;
+  IndexRecount recount_;
 };
 
 }  // namespace deepinfer

@@ -54,37 +54,40 @@ void PrefixTree::remove(BlockId node) {
   --size_;
 }
 
-void PrefixTree::check_integrity() const {
-  int64_t in_table = 0;
-  for (size_t i = 0; i < table_.size(); ++i) {
-    for (BlockId node = table_[i]; node != kNone; node = at(node).next) {
-      ++in_table;
-      DI_CHECK(contains(node), "node " + std::to_string(node) + " is in the table only");
-      DI_CHECK((key(node).low & (table_.size() - 1)) == i, "node " + std::to_string(node) + " is in another's chain");
-      DI_CHECK(in_table <= size_, "a chain of the table has a loop");
-    }
+bool PrefixTree::in_its_chain(BlockId node) const {
+  BlockId other = chain(key(node));
+  for (int64_t steps = 0; other != node && other != kNone && steps < size_; ++steps) other = at(other).next;
+  return other == node;
+}
+
+void PrefixTree::check_chain(size_t number) const {
+  int64_t length = 0;
+  for (BlockId node = table_[number]; node != kNone; node = at(node).next) {
+    DI_CHECK(node >= 0 && static_cast<size_t>(node) < nodes_.size(), "node " + std::to_string(node));
+    DI_CHECK(contains(node), "node " + std::to_string(node) + " is in the table only");
+    DI_CHECK((key(node).low & (table_.size() - 1)) == number,
+             "node " + std::to_string(node) + " is in another's chain");
+    DI_CHECK(++length <= size_, "a chain of the table has a loop");
   }
-  DI_CHECK(in_table == size_, std::to_string(size_) + " nodes, in the table " + std::to_string(in_table));
-  std::vector<int32_t> children(nodes_.size());
-  int64_t there = 0;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const Node& node = nodes_[i];
-    if (node.depth == 0) continue;
-    ++there;
-    if (node.parent == kNone) {
-      DI_CHECK(node.depth == 1, "node " + std::to_string(i) + " has no parent");
-      continue;
-    }
-    const Node& parent = at(node.parent);
-    DI_CHECK(parent.depth == node.depth - 1 && parent.depth > 0, "node " + std::to_string(i));
-    DI_CHECK(parent.salt == node.salt, "node " + std::to_string(i) + " has a salt of its own");
-    ++children[static_cast<size_t>(node.parent)];
+}
+
+void PrefixTree::check_node(BlockId node) const {
+  // The table has fewer than two chains for each node.
+  for (size_t number = static_cast<size_t>(node); number < table_.size(); number += nodes_.size()) check_chain(number);
+  if (!contains(node)) {
+    DI_CHECK(children(node) == 0, "node " + std::to_string(node) + " is not there and has children");
+    return;
   }
-  DI_CHECK(there == size_, std::to_string(there) + " nodes, counted " + std::to_string(size_));
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    DI_CHECK(children[i] == nodes_[i].children, "node " + std::to_string(i) + " has " + std::to_string(children[i]) +
-                                                    " children, counted " + std::to_string(nodes_[i].children));
+  DI_CHECK(in_its_chain(node), "node " + std::to_string(node) + " is not in the table");
+  if (parent(node) == kNone) {
+    DI_CHECK(depth(node) == 1, "node " + std::to_string(node) + " has no parent");
+    return;
   }
+  DI_CHECK(parent(node) >= 0 && static_cast<size_t>(parent(node)) < nodes_.size(),
+           "node " + std::to_string(node) + " below " + std::to_string(parent(node)));
+  const Node& above = at(parent(node));
+  DI_CHECK(above.depth == depth(node) - 1 && above.depth > 0, "node " + std::to_string(node));
+  DI_CHECK(above.salt == salt(node), "node " + std::to_string(node) + " has a salt of its own");
 }
 
 }  // namespace deepinfer
