@@ -13,13 +13,17 @@
 namespace deepinfer {
 namespace {
 
-// DEEPINFER_SEED replays one schedule.
-uint64_t first_seed() {
-  const char* seed = std::getenv("DEEPINFER_SEED");
-  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
+uint64_t from_environment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
-bool one_schedule() {
-  return std::getenv("DEEPINFER_SEED") != nullptr;
+// DEEPINFER_SEED replays one schedule; DEEPINFER_FIRST_SEED and DEEPINFER_SCHEDULES run others than the usual ones.
+uint64_t first_seed() {
+  return from_environment("DEEPINFER_SEED", from_environment("DEEPINFER_FIRST_SEED", 1));
+}
+uint64_t schedules(const CompanyCase& c) {
+  if (std::getenv("DEEPINFER_SEED") != nullptr) return 1;
+  return from_environment("DEEPINFER_SCHEDULES", static_cast<uint64_t>(c.schedules));
 }
 
 class Randomness {
@@ -74,12 +78,13 @@ struct Asked {
 };
 
 // Stops the engine between two steps and lets it go on, now or with a later call; the weights that it goes over to are
-// those that it has.
+// those that it has.  Or lets it forget its prefixes, while it runs or is paused.
 class Rests {
  public:
   Rests(Engine& engine, Randomness& random) : engine_(engine), random_(random) {}
 
   void some() {
+    if (random_.chance(20)) forget();
     if (paused_) {
       if (random_.chance(50)) go_on();
       return;
@@ -113,6 +118,10 @@ class Rests {
   }
 
  private:
+  void forget() {
+    const int64_t what = random_.below(3);
+    done(engine_.forget_prefixes({.device = what != 0, .host = what != 1}));
+  }
   static void done(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
 
   Engine& engine_;
@@ -180,8 +189,8 @@ TEST_P(Company, RandomSchedulesGiveEveryRequestItsSoloAnswer) {
   const CompanyCase& c = GetParam();
   Solo solo(c.solo);
   const TemporaryFolder step_costs;  // measured once for engines of a shape, not for each
-  for (int i = 0; i < (one_schedule() ? 1 : c.schedules); ++i) {
-    const uint64_t seed = first_seed() + static_cast<uint64_t>(i);
+  for (uint64_t i = 0; i < schedules(c); ++i) {
+    const uint64_t seed = first_seed() + i;
     SCOPED_TRACE("DEEPINFER_SEED=" + std::to_string(seed));
     Randomness random(seed);
     EngineOptions options;

@@ -40,7 +40,7 @@ async def ask():
 
 calls = [lambda: llm.generate(prompt_token_ids=[[0, 5]]), lambda: llm.chat([{"role": "user", "content": "Hi"}]),
          lambda: llm.score([0, 5], [6]), llm.pause, llm.resume, llm.sleep, llm.wake_up,
-         lambda: llm.update_weights(sys.argv[2]), lambda: asyncio.run(ask())]
+         lambda: llm.update_weights(sys.argv[2]), llm.forget_prefixes, lambda: asyncio.run(ask())]
 for call in calls:
     try:
         call()

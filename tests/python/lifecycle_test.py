@@ -11,7 +11,7 @@ import time
 import pytest
 
 import deepinfer
-from conftest import MODEL, SMALL
+from conftest import MODEL, SMALL, settled_stats
 from deepinfer import LLM, AsyncLLM, SamplingParams
 
 PROMPT = "The capital of France is"
@@ -67,6 +67,29 @@ def test_other_threads_only_wait(own, llm):
     own.update_weights(MODEL, "keep")
     thread.join()
     assert got == [want]
+
+
+def test_prefixes_are_forgotten(own):
+    prompt = PROMPT * 60  # several blocks
+    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
+
+    def cached():
+        before = settled_stats(own)["cached_tokens"]
+        answer, = own.generate(prompt, params)
+        return settled_stats(own)["cached_tokens"] - before, ids(answer)
+
+    _, first = cached()
+    tokens, again = cached()
+    assert tokens >= 128 and again == first
+    own.forget_prefixes(device=False)  # there is no memory below
+    assert cached() == (tokens, first)
+    own.forget_prefixes()
+    assert cached() == (0, first)
+    own.pause()
+    own.forget_prefixes(host=False)
+    assert own.state == "paused"
+    own.resume()
+    assert cached() == (0, first)
 
 
 def test_weights_are_updated(own, tmp_path):
@@ -173,6 +196,7 @@ def test_async():
             await engine.sleep("keep")
             await engine.wake_up()
             assert await engine.update_weights(MODEL, "keep") == 1 == engine.weights_version
+            await engine.forget_prefixes()
             again = await running
             assert [t for d in again for t in d.token_ids] == [o.token_id for o in outputs]
 

@@ -73,6 +73,7 @@ class Simulation {
   void disturb();
   bool plan();
   void vacate();
+  void forget_prefixes();
   void check_plan(const StepPlan& plan);
   void answer();
   void take_ended();
@@ -269,6 +270,25 @@ void Simulation::vacate() {
   take_ended();
 }
 
+// As an engine forgets between two steps: what the pool has, what the tier has, or both.
+void Simulation::forget_prefixes() {
+  const uint64_t what = below(3);
+  if (what != 0 && tier_) {
+    report_.add_tier(*tier_);
+    tier_.reset();
+    tier_ = std::make_unique<SimulatedTier>(*scheduler_, *executor_, rule_, *tier_faults_, random_());
+  }
+  if (what != 1) {
+    scheduler_->clear_cache();
+    for (const auto& tokens : conversations_) {
+      for (uint64_t salt = 0; salt < static_cast<uint64_t>(salts_); ++salt)
+        DI_CHECK(scheduler_->cached_prefix({.prompt = tokens, .salt = salt}) == 0, "what is forgotten is not found");
+    }
+  }
+  ++report_.forgotten;
+  check();
+}
+
 void Simulation::check_plan(const StepPlan& plan) {
   int64_t prefill_rows = 0, decode_rows = 0;
   for (const PrefillChunk& chunk : plan.prefills) {
@@ -392,6 +412,7 @@ SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
       tier_->tick();
     }
     if (executor_->in_flight() == 0 && chance(0.004)) vacate();
+    if (executor_->in_flight() == 0 && chance(0.004)) forget_prefixes();
     while (executor_->in_flight() < config_.plans_in_flight && plan()) check();
     const bool stuck = executor_->in_flight() == 0 && !scheduler_->idle() && (!tier_ || tier_->waiting() == 0);
     DI_CHECK(!stuck, "while work exists there is a plan");
@@ -416,12 +437,7 @@ SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
   DI_CHECK(stats.swapped_tokens == report_.swapped_tokens && stats.recomputed_tokens == report_.recomputed_tokens,
            "what became of lost records is counted");
   report_.preemptions = stats.preemptions;
-  if (tier_) {
-    report_.tier_questions = tier_->questions;
-    report_.tier_found = tier_->found;
-    report_.tier_late = tier_->late;
-    report_.tier_without_room = tier_->without_room;
-  }
+  if (tier_) report_.add_tier(*tier_);
   report_.hits = executor_->restores();
   report_.early_hits = executor_->early_restores();
   report_.saves = executor_->saves();
@@ -429,6 +445,13 @@ SimulationReport Simulation::run(int64_t steps, int64_t check_every) {
 }
 
 }  // namespace
+
+void SimulationReport::add_tier(const SimulatedTier& tier) {
+  tier_questions += tier.questions;
+  tier_found += tier.found;
+  tier_late += tier.late;
+  tier_without_room += tier.without_room;
+}
 
 SimulationReport& SimulationReport::operator+=(const SimulationReport& other) {
   trace = mix(trace ^ other.trace);
@@ -454,6 +477,7 @@ SimulationReport& SimulationReport::operator+=(const SimulationReport& other) {
                                            &SimulationReport::tier_without_room,
                                            &SimulationReport::snapshots_left_out,
                                            &SimulationReport::vacated,
+                                           &SimulationReport::forgotten,
                                            &SimulationReport::passes})
     this->*count += other.*count;
   return *this;
@@ -463,10 +487,10 @@ std::string SimulationReport::to_string() const {
   return fmt::format(
       "{} steps, {} tokens; {} requests, {} refused; ended: {} stop, {} length, {} cancelled, {} overdue, {} errors; "
       "{} preemptions, {} tokens recomputed, {} swapped; tier: {} questions, {} found, {} late, {} without room; {} "
-      "hits ({} early), {} tokens cached, {} snapshots, {} left out; vacated {} times",
+      "hits ({} early), {} tokens cached, {} snapshots, {} left out; vacated {} times, forgotten {} times",
       steps, tokens, submitted, refused, stopped, full_length, cancelled, overdue, failed, preemptions,
       recomputed_tokens, swapped_tokens, tier_questions, tier_found, tier_late, tier_without_room, hits, early_hits,
-      cached_tokens, saves, snapshots_left_out, vacated);
+      cached_tokens, saves, snapshots_left_out, vacated, forgotten);
 }
 
 SimulationReport simulate(uint64_t seed, int64_t steps, int64_t check_every) {

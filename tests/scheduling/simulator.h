@@ -8,6 +8,8 @@
 
 namespace deepinfer::testing {
 
+class SimulatedTier;
+
 struct SimulationReport {
   uint64_t trace = 0;  // a hash of all plans, results and ends
   int64_t steps = 0, tokens = 0;
@@ -17,8 +19,10 @@ struct SimulationReport {
   int64_t swapped_tokens = 0, tier_questions = 0, tier_found = 0, tier_late = 0, tier_without_room = 0;
   int64_t snapshots_left_out = 0;  // prompts whose last boundary got none, for want of room
   int64_t vacated = 0;             // times that all running sequences had to leave
+  int64_t forgotten = 0;           // times that the pool, the tier or both had to forget their prefixes
   int64_t passes = 0;              // of the check in parts; they depend on check_every and are not printed
 
+  void add_tier(const SimulatedTier& tier);
   SimulationReport& operator+=(const SimulationReport& other);
   std::string to_string() const;
 };

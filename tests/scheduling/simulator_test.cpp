@@ -29,9 +29,9 @@ TEST(Simulator, RandomLoadAndFaultsBreakNothing) {
   std::cout << all.to_string() << "\n";
   // The runs had what they are meant to have.
   EXPECT_GE(all.steps, kRuns * kStepsOfARun * 95 / 100);
-  for (const int64_t count :
-       {all.refused, all.stopped, all.full_length, all.cancelled, all.overdue, all.failed, all.preemptions,
-        all.early_hits, all.snapshots_left_out, all.recomputed_tokens, all.swapped_tokens, all.vacated, all.passes})
+  for (const int64_t count : {all.refused, all.stopped, all.full_length, all.cancelled, all.overdue, all.failed,
+                              all.preemptions, all.early_hits, all.snapshots_left_out, all.recomputed_tokens,
+                              all.swapped_tokens, all.vacated, all.forgotten, all.passes})
     EXPECT_GE(count, kRuns) << all.to_string();
   EXPECT_GE(all.hits, 10 * kRuns);
   for (const int64_t count : {all.tier_questions, all.tier_found, all.tier_late})

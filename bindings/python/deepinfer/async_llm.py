@@ -52,6 +52,9 @@ class AsyncLLM(EngineView):
                              keep_records: bool = False) -> int:
         return await asyncio.to_thread(self._engine.update_weights, folder, mode, keep_records)
 
+    async def forget_prefixes(self, *, device: bool = True, host: bool = True) -> None:
+        await asyncio.to_thread(self._engine.forget_prefixes, device, host)
+
     async def generate(self, prompt: Optional[str] = None, sampling_params: Optional[SamplingParams] = None,
                        prompt_token_ids: Optional[Sequence[int]] = None, *,
                        allow_special: bool = False) -> AsyncIterator[Delta]:

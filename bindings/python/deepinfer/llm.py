@@ -74,6 +74,11 @@ class LLM(EngineView):
         (keep_records=True; then nothing is promised of their answers)."""
         return self._engine.update_weights(folder, mode, keep_records)
 
+    def forget_prefixes(self, *, device: bool = True, host: bool = True) -> None:
+        """Forgets the prefixes that are cached in the pool (device) and in the host memory below it (host); those in a
+        folder stay.  Requests under way go on with the same bits and leave nothing in a pool that was emptied."""
+        self._engine.forget_prefixes(device, host)
+
     def generate(self, prompts: Union[str, Sequence[str], None] = None,
                  sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
                  prompt_token_ids: Optional[Sequence[Sequence[int]]] = None, use_tqdm: bool = True,

@@ -77,6 +77,10 @@ class OpenEngine:
         self.core.update_weights(_core.locate_model(os.fspath(folder)), keeps(mode), keep_records)
         return self.weights_version
 
+    def forget_prefixes(self, device: bool, host: bool) -> None:
+        self.check_not_failed("forget_prefixes")
+        self.core.forget_prefixes(device, host)
+
     @property
     def weights_version(self) -> int:
         return int(self.core.stats()["weights_version"])

@@ -154,6 +154,12 @@ void bind_engine(nb::module_& module) {
             raise_if_error(self.update_weights({folder, pause_mode(keep), keep_records}));
           },
           "folder"_a, "keep"_a, "keep_records"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "forget_prefixes",
+          [](PythonEngine& self, bool device, bool host) {
+            raise_if_error(self.forget_prefixes({.device = device, .host = host}));
+          },
+          "device"_a, "host"_a, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("state",
                    [](const PythonEngine& self) {
                      std::string state = "closed";

@@ -184,6 +184,11 @@ Status PythonEngine::update_weights(const WeightUpdate& update) {
   return engine->update_weights(update);
 }
 
+Status PythonEngine::forget_prefixes(PrefixTiers tiers) {
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, open_engine());
+  return engine->forget_prefixes(tiers);
+}
+
 void PythonEngine::close() {
   std::shared_ptr<Engine> closing;
   {

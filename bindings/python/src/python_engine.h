@@ -48,6 +48,7 @@ class PythonEngine {
   Status sleep(PauseMode mode);
   Status wake_up();
   Status update_weights(const WeightUpdate& update);
+  Status forget_prefixes(PrefixTiers tiers);
 
   // For Prometheus; also after close().
   std::string metrics_text(const std::string& model) const { return prometheus_text(*metrics_, model); }
