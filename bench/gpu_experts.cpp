@@ -167,4 +167,62 @@ Status bench_gpu_experts_decode(std::span<const int64_t> rows_of_steps, double r
   return {};
 }
 
+Status bench_gpu_experts_prefill(std::span<const int64_t> rows_of_steps, double peak, ResultSink sink) {
+  std::mt19937_64 random(1);
+  cuda::DeviceMemory memory;
+  DI_RETURN_IF_ERROR(memory.open(nullptr));
+  DI_ASSIGN_OR_RETURN(const Weights weights, random_weights(memory, random));
+  for (const int64_t rows : rows_of_steps) {
+    DI_ASSIGN_OR_RETURN(const Steps steps, random_steps(memory, random, rows));
+    const int64_t slots = cuda::expert_most_groups(rows, kTopK, kExperts) * 8;
+    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer counts, cuda::DeviceBuffer::allocate(sizeof(cuda::ExpertTileCounts)));
+    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer list,
+                        cuda::DeviceBuffer::allocate(cuda::expert_most_tiles(rows, kTopK, kExperts) *
+                                                     int64_t{sizeof(cuda::ExpertTile)}));
+    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer choice, cuda::DeviceBuffer::allocate(slots * 4));
+    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer x, cuda::DeviceBuffer::allocate(slots * kHidden * 2));
+    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer hidden, cuda::DeviceBuffer::allocate(slots * kWidth * 2));
+    const cuda::ExpertTiles tiles{counts.as<cuda::ExpertTileCounts>(), list.as<cuda::ExpertTile>(),
+                                  choice.as<int32_t>(), x.data(), hidden.data()};
+    constexpr int kPrefillLayers = 2;
+    const double products = 2.0 * static_cast<double>(rows * (kTopK + 1) * kWeights);  // of one matrix
+    const auto measure = [&](const char* name, double flops, int first, int last) -> Status {
+      DI_ASSIGN_OR_RETURN(
+          const cuda::Graph graph, cuda::Graph::capture([&](cuda::Stream stream) -> Status {
+            for (int layer = 0; layer < kPrefillLayers; ++layer) {
+              const cuda::Experts experts = step_of(weights, steps, rows, layer);
+              for (int step = first; step <= last; ++step) {
+                switch (step) {
+                  case 0:
+                    DI_RETURN_IF_ERROR(cuda::sm90_list_expert_tiles(experts, tiles, stream));
+                    break;
+                  case 1:
+                    DI_RETURN_IF_ERROR(cuda::sm90_expert_hidden_many(experts, tiles, stream));
+                    break;
+                  case 2:
+                    DI_RETURN_IF_ERROR(cuda::sm90_expert_output_many(experts, tiles, stream));
+                    break;
+                  default:
+                    DI_RETURN_IF_ERROR(cuda::sm90_combine_experts(experts, stream));
+                }
+              }
+            }
+            return {};
+          }));
+      DI_ASSIGN_OR_RETURN(const double seconds, graph.best_seconds(5, name));
+      sink({.name = fmt::format("{}, {} rows", name, rows),
+            .value = flops / seconds * kPrefillLayers / 1e12,
+            .unit = "TFLOP/s",
+            .limit = peak / 1e12,
+            .note = fmt::format("{:.1f} us", seconds / kPrefillLayers * 1e6)});
+      return {};
+    };
+    DI_RETURN_IF_ERROR(measure("experts, all", 3 * products, 0, 3));
+    DI_RETURN_IF_ERROR(measure("experts, gate and up", 2 * products, 1, 1));
+    DI_RETURN_IF_ERROR(measure("experts, down", products, 2, 2));
+    DI_RETURN_IF_ERROR(measure("experts, list and gather", 0, 0, 0));
+  }
+  return {};
+}
+
 }  // namespace deepinfer::bench

@@ -10,6 +10,8 @@ namespace {
 
 using Format = LinearWeight::Format;
 
+constexpr int64_t kManyRows = 8192;  // at once
+
 bool has_format(const ExpertWeights& expert, Format format, int64_t d, int64_t width) {
   const auto fits = [&](const LinearWeight& w, int64_t n, int64_t k) {
     return w.format == format && w.n == n && w.k == k && reinterpret_cast<uintptr_t>(w.data) % 16 == 0 &&
@@ -28,12 +30,23 @@ const ExpertWeights* first_expert(const MixtureOfExperts& op) {
 }  // namespace
 
 Status Sm90Mixture::prepare(const OpsLimits& limits, Stream stream) {
-  const int64_t rows = std::min(std::max<int64_t>(limits.rows, 1), kExpertFewRows),
-                choices = rows * (limits.experts_per_token + 1);
+  const int64_t rows = std::clamp<int64_t>(limits.rows, 1, kManyRows), few = std::min(rows, kExpertFewRows);
+  const int64_t top_k = limits.experts_per_token;
   DI_RETURN_IF_ERROR(tables_.prepare(limits.experts, stream));
-  DI_ASSIGN_OR_RETURN(hidden_, DeviceBuffer::allocate(std::max<int64_t>(choices * limits.expert_width * 4, 256)));
-  DI_ASSIGN_OR_RETURN(outputs_, DeviceBuffer::allocate(std::max<int64_t>(choices * limits.hidden * 2, 256)));
-  return {};
+  const auto allocate = [](DeviceBuffer& buffer, int64_t bytes) -> Status {
+    DI_ASSIGN_OR_RETURN(buffer, DeviceBuffer::allocate(std::max<int64_t>(bytes, 256)));
+    return {};
+  };
+  DI_RETURN_IF_ERROR(allocate(hidden_, few * (top_k + 1) * limits.expert_width * 4));
+  DI_RETURN_IF_ERROR(allocate(outputs_, rows * (top_k + 1) * limits.hidden * 2));
+  if (rows == few) return {};
+  const int64_t slots = expert_most_groups(rows, top_k, limits.experts) * 8;
+  DI_RETURN_IF_ERROR(allocate(counts_, sizeof(ExpertTileCounts)));
+  DI_RETURN_IF_ERROR(
+      allocate(tile_list_, expert_most_tiles(rows, top_k, limits.experts) * int64_t{sizeof(ExpertTile)}));
+  DI_RETURN_IF_ERROR(allocate(choice_, slots * 4));
+  DI_RETURN_IF_ERROR(allocate(x_image_, slots * limits.hidden * 2));
+  return allocate(hidden_image_, slots * limits.expert_width * 2);
 }
 
 bool Sm90Mixture::takes(const MixtureOfExperts& op) {
@@ -71,21 +84,40 @@ Status Sm90Mixture::run(const MixtureOfExperts& op, Stream stream) {
            "rows that enter a product lie on 16-byte boundaries");
   experts.hidden = hidden_.as<float>();
   experts.outputs = outputs_.as<bf16>();
-  const int64_t most = std::min(kExpertFewRows, top_k == 0 ? kExpertFewRows : kExpertFewChoices / top_k);
+  const bool many = op.x.rows > kExpertFewRows && sm90_experts_many_takes(d, experts.width);
+  const int64_t most = many ? kManyRows : std::min(kExpertFewRows, top_k == 0 ? kExpertFewRows : kExpertFewChoices / top_k);
   for (int64_t row = 0; row < op.x.rows; row += most) {
     const int64_t rows = std::min(most, op.x.rows - row);
-    DI_CHECK(
-        rows * (top_k + 1) * experts.width * 4 <= hidden_.bytes() && rows * (top_k + 1) * d * 2 <= outputs_.bytes(),
-        "rows, experts and widths of limits");
     experts.x = op.x.rows_from(row, rows);
     experts.expert = op.expert.rows_from(row, rows);
     experts.weight = op.weight.rows_from(row, rows);
     experts.y = op.y.rows_from(row, rows);
-    DI_RETURN_IF_ERROR(sm90_expert_hidden_few(experts, stream));
-    DI_RETURN_IF_ERROR(sm90_expert_output_few(experts, stream));
+    DI_CHECK(rows * (top_k + 1) * d * 2 <= outputs_.bytes(), "rows, experts and hidden of limits");
+    DI_RETURN_IF_ERROR(many ? run_many(experts, stream) : run_few(experts, stream));
     DI_RETURN_IF_ERROR(sm90_combine_experts(experts, stream));
   }
   return {};
+}
+
+Status Sm90Mixture::run_few(const Experts& experts, Stream stream) {
+  DI_CHECK(experts.x.rows * (experts.expert.columns + 1) * experts.width * 4 <= hidden_.bytes(),
+           "rows, experts and widths of limits");
+  DI_RETURN_IF_ERROR(sm90_expert_hidden_few(experts, stream));
+  return sm90_expert_output_few(experts, stream);
+}
+
+Status Sm90Mixture::run_many(const Experts& experts, Stream stream) {
+  const int64_t rows = experts.x.rows, top_k = experts.expert.columns;
+  const int64_t slots = expert_most_groups(rows, top_k, experts.expert_count) * 8;
+  DI_CHECK(slots * 4 <= choice_.bytes() && slots * experts.x.columns * 2 <= x_image_.bytes() &&
+               slots * experts.width * 2 <= hidden_image_.bytes() &&
+               expert_most_tiles(rows, top_k, experts.expert_count) * int64_t{sizeof(ExpertTile)} <= tile_list_.bytes(),
+           "rows, experts and widths of limits");
+  const ExpertTiles tiles{counts_.as<ExpertTileCounts>(), tile_list_.as<ExpertTile>(), choice_.as<int32_t>(),
+                          x_image_.data(), hidden_image_.data()};
+  DI_RETURN_IF_ERROR(sm90_list_expert_tiles(experts, tiles, stream));
+  DI_RETURN_IF_ERROR(sm90_expert_hidden_many(experts, tiles, stream));
+  return sm90_expert_output_many(experts, tiles, stream);
 }
 
 }  // namespace deepinfer::cuda

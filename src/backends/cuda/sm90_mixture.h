@@ -17,8 +17,12 @@ class Sm90Mixture {
   Status run(const MixtureOfExperts& op, Stream stream);
 
  private:
+  Status run_few(const Experts& experts, Stream stream);
+  Status run_many(const Experts& experts, Stream stream);
+
   ExpertTables tables_;
-  DeviceBuffer hidden_, outputs_;
+  DeviceBuffer hidden_, outputs_;                       // of each choice
+  DeviceBuffer counts_, tile_list_, choice_, x_image_, hidden_image_;  // ExpertTiles
 };
 
 }  // namespace deepinfer::cuda

@@ -43,6 +43,15 @@ __device__ __forceinline__ void bulk_copy_in_cluster(uint32_t to_address, uint32
       "r"(from_shared), "r"(bytes), "r"(barrier_address)
       : "memory");
 }
+// Arrives at the barrier at the same address in a block of the cluster.
+__device__ __forceinline__ void barrier_arrive_in_cluster(uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
 // Copies to the same shared address of every block whose bit is set in `blocks`, completing on the barrier at the same
 // address there (bulk_copy.cuh).
 __device__ __forceinline__ void bulk_copy_to_cluster(uint32_t shared, const void* global, uint32_t bytes,

@@ -28,10 +28,11 @@ __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address, uint32_t
 }
 
 // The same with 128-byte swizzle: rows of 128 bytes, 8 of them in 1,024 bytes, 16-byte pieces of row r at (piece ^ r).
-// address: 1,024-byte aligned but for steps of 32 bytes along K.
-__device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address) {
+// address: 1,024-byte aligned but for steps of 32 bytes along K.  row_stride: bytes to the next 8 rows.
+__device__ __forceinline__ uint64_t swizzled_descriptor(uint32_t address, uint32_t row_stride = 1024) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  return static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | kSwizzle128;
+  return static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 |
+         static_cast<uint64_t>(row_stride >> 4) << 32 | kSwizzle128;
 }
 
 // Of B for WgmmaBf16Transposed: the same rows of 128 bytes, each now one k with 64 columns; column_stride: bytes from 64

@@ -8,6 +8,7 @@
 // ascending order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/cuda/launch/stream.h"
@@ -57,6 +58,40 @@ constexpr int64_t kExpertFewChoices = 2048;
 constexpr int kExpertFewMostExperts = 512;
 Status sm90_expert_hidden_few(const Experts& experts, Stream stream);
 Status sm90_expert_output_few(const Experts& experts, Stream stream);
+
+// Many rows: matrices for widths that are multiples of 128 and d that is one of 256.  Rows are listed by expert in groups
+// of 8 and taken in tiles of at most 128.
+constexpr int kTileRows = 128;
+struct ExpertTile {
+  int expert;       // expert_count: the shared one
+  int first_group;  // of 8 rows
+  int rows;
+  int expert_first, expert_tiles;  // all tiles of the same expert
+};
+struct ExpertTileCounts {
+  int groups, routed_tiles, shared_tiles;
+};
+constexpr int64_t expert_most_groups(int64_t rows, int64_t top_k, int64_t experts) {
+  return (rows * top_k) / 8 + (rows * top_k < experts ? rows * top_k : experts) + (rows + 7) / 8;
+}
+constexpr int64_t expert_most_tiles(int64_t rows, int64_t top_k, int64_t experts) {
+  return (rows * top_k) / kTileRows + (rows * top_k < experts ? rows * top_k : experts) +
+         (rows + kTileRows - 1) / kTileRows;
+}
+// Scratch; groups: expert_most_groups.
+struct ExpertTiles {
+  ExpertTileCounts* counts = nullptr;
+  ExpertTile* tiles = nullptr;   // [expert_most_tiles]: routed experts', ascending, then the shared one's
+  int32_t* choice = nullptr;     // [groups * 8]: Experts' `choice`, -1 behind an expert's last
+  std::byte* x = nullptr;        // [groups * 8, d] bf16 as expert_image.cuh has rows; 128-byte aligned
+  std::byte* hidden = nullptr;   // [groups * 8, width], likewise
+};
+bool sm90_experts_many_takes(int64_t d, int64_t width);
+// Lists the choices, and gathers the rows of x.
+Status sm90_list_expert_tiles(const Experts& experts, const ExpertTiles& tiles, Stream stream);
+// Experts' `hidden` is not looked at.
+Status sm90_expert_hidden_many(const Experts& experts, const ExpertTiles& tiles, Stream stream);
+Status sm90_expert_output_many(const Experts& experts, const ExpertTiles& tiles, Stream stream);
 
 // y = bf16( 0 + outputs of a row in ascending expert + shared ).
 Status sm90_combine_experts(const Experts& experts, Stream stream);

@@ -1,0 +1,19 @@
+// cp.async: copies of a thread from global to shared memory that end later.
+#pragma once
+
+#include <cstdint>
+
+namespace deepinfer::cuda {
+
+__device__ __forceinline__ void async_copy_16(uint32_t shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(shared), "l"(global) : "memory");
+}
+__device__ __forceinline__ void async_copy_4(uint32_t shared, const void* global) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(shared), "l"(global) : "memory");
+}
+// One of the barrier's arrivals, once all copies of the thread so far have ended.
+__device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(barrier) : "memory");
+}
+
+}  // namespace deepinfer::cuda
