@@ -22,12 +22,15 @@ Status LaunchList::add(const LaunchShape& shape, StartKernel start, std::string_
   const std::scoped_lock lock(mutex_);
   if (!launches_.has_room(bytes)) DI_RETURN_IF_ERROR(flush_locked());
   if (status_.ok()) launches_.add(shape, start, name, arguments, bytes);
-  return status_;
+  if (launches_.count() < part_launches_) return status_;
+  part_launches_ *= kPartGrowth;
+  return flush_locked();
 }
 
 Status LaunchList::flush() {
   const std::scoped_lock lock(mutex_);
   if (lists_ != nullptr) lists_->restart();
+  part_launches_ = kFirstPart;
   return flush_locked();
 }
 

@@ -34,6 +34,10 @@ class LaunchList {
 
  private:
   friend class UploadRing;
+  // A step goes to the device in parts, so that it has work while the host records on.  It takes several times as long
+  // for a kernel as the host does, so that each part may be so much longer than the one before.
+  static constexpr size_t kFirstPart = 64;  // launches
+  static constexpr size_t kPartGrowth = 4;
   static constexpr size_t kMostLaunches = 8192;
   static constexpr size_t kArgumentBytes = size_t{4} << 20;
 
@@ -44,6 +48,7 @@ class LaunchList {
   std::mutex mutex_;  // of what is below
   RecordedLaunches launches_;
   ChainCache chains_;
+  size_t part_launches_ = kFirstPart;  // of the part that is recorded
   Status status_;
 };
 
