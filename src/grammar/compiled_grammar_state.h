@@ -18,6 +18,7 @@ struct CompiledGrammar::State {
   int64_t bytes = 0;       // without masks
   int64_t most_bytes = 0;  // with masks
   int32_t vocabulary = 0;
+  int32_t longest_token = 0;  // bytes
   std::shared_ptr<MaskMemory> masks;
   int64_t number = 0;  // of this grammar in `masks`
   // Of tool calls that free text may open.

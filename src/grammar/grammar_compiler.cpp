@@ -45,6 +45,12 @@ namespace {
 // Between two looks at what waits to be compiled.
 constexpr std::chrono::milliseconds kMasksAtATime{5};
 
+int32_t longest(const std::vector<std::string>& tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes = std::max(bytes, token.size());
+  return static_cast<int32_t>(bytes);
+}
+
 }  // namespace
 
 CompiledGrammar::CompiledGrammar(std::unique_ptr<const State> state) : state_(std::move(state)) {}
@@ -60,6 +66,7 @@ struct GrammarCompiler::State {
   State(GrammarVocabulary vocabulary, const GrammarCompilerOptions& options)
       : options(options),
         tokens(vocabulary.tokens, xgrammar::VocabType::RAW, std::nullopt, std::vector<int32_t>()),
+        longest_token(longest(tokens.GetDecodedVocab())),
         compiler(tokens, 1, true, 3 * options.shared_bytes),  // a third is for what rules share
         masks(options.mask_bytes > 0 ? std::make_shared<MaskMemory>(options.mask_bytes) : nullptr) {}
 
@@ -88,6 +95,7 @@ struct GrammarCompiler::State {
 
   const GrammarCompilerOptions options;
   const xgrammar::TokenizerInfo tokens;
+  const int32_t longest_token;         // bytes
   xgrammar::GrammarCompiler compiler;  // its one store has its own mutex, so threads share it
   const std::shared_ptr<MaskMemory> masks;
   std::atomic<int64_t> compiled{0};
@@ -149,8 +157,8 @@ Result<SharedGrammar> GrammarCompiler::State::build(const GrammarTicket::Job& jo
     WorkBudget::check();
     DI_ASSIGN_OR_RETURN(const std::string text, grammar_text(job.spec, options.limits));
     WorkBudget::check();
-    auto state = std::make_unique<CompiledGrammar::State>(
-        CompiledGrammar::State{compiler.CompileGrammar(text, "root"), 0, 0, 0, masks, ++compiled, nullptr, {}});
+    auto state = std::make_unique<CompiledGrammar::State>(CompiledGrammar::State{
+        compiler.CompileGrammar(text, "root"), 0, 0, 0, longest_token, masks, ++compiled, nullptr, {}});
     // The library's own count takes what rules share once a rule.
     state->bytes = WorkBudget::kept_bytes() + static_cast<int64_t>(text.size());
     state->most_bytes = options.limits.bytes;

@@ -133,7 +133,7 @@ Status GrammarMatcher::State::grammar_mask(std::span<uint32_t> mask) {
   MaskMemory* const masks = grammar->state().masks.get();
   bool has_key = false, known = false;
   const auto look = [&] {
-    has_key = masks != nullptr && parser.StateKey(&key, kMostKey);
+    has_key = masks != nullptr && parser.StateKey(&key, kMostKey, grammar->state().longest_token);
     if (has_key) {
       const auto number = static_cast<uint64_t>(grammar->state().number);
       key.insert(key.end(), {static_cast<int32_t>(number & 0xFFFFFFFF), static_cast<int32_t>(number >> 32)});

@@ -99,7 +99,11 @@ Sequence RegexRules::characters(const CodepointSet& set, int64_t least, int64_t 
 Sequence RegexRules::run(const CodepointSet& set, int64_t least, int64_t most, const std::string& closing) {
   if (std::max(least, most) > kMostWrittenRun) {
     const CodepointSet plain = spelling_ == CharacterSpelling::kPlain ? set : set.minus(not_as_it_is_);
-    return {Term::one_of(plain, least, most), Term::literal(closing)};
+    if (most >= 0) return {Term::one_of(plain, least, most), Term::literal(closing)};
+    // One way only: not "any number of them, and then as many as there have to be".
+    Sequence sequence{Term::one_of(plain, least, least)};
+    for (Term& term : run(plain, 0, -1, closing)) sequence.push_back(std::move(term));
+    return sequence;
   }
   const Sequence end = closing.empty() ? Sequence() : Sequence{Term::literal(closing)};
   const auto followed_by = [&](int rule) {
