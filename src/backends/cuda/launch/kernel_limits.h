@@ -8,8 +8,8 @@
 
 namespace deepinfer::cuda {
 
-// A kernel that takes more than 48 KB of dynamic shared memory has to say so to the driver before; the most that it
-// ever took counts.
+// A kernel that takes more than 48 KB of shared memory, with what it names itself, has to say so to the driver before;
+// the most that it ever took counts.
 Status allow_shared(const void* kernel, int64_t bytes, std::string_view name);
 
 // Whether the kernels of this build wait for the kernels before them (device/launch_dependency.cuh) on this GPU: they

@@ -19,33 +19,28 @@ struct StoredChannels {
   uint32_t scale;     // code
 };
 
-// The scales behind the last channels make up for what is read beyond them.
-// Of a record of head_dim channels, from `channel` on, a multiple of 16.
-__device__ __forceinline__ void load_stored(StoredChannels& stored, const uint8_t* record, bool compressed,
-                                            int head_dim, int channel) {
-  if (compressed) {
-    const uint8_t* at = record + channel / 2;
-    if (reinterpret_cast<uintptr_t>(at) % 8 == 0) {
-      const uint2 two = *reinterpret_cast<const uint2*>(at);
-      stored.words[0] = two.x;
-      stored.words[1] = two.y;
+// Of a record of kHeadDim channels, from `channel` on, a multiple of 16.  aligned: to 16 bytes.  The order relative to
+// fences is kept.
+template <uint32_t kHeadDim>
+__device__ __forceinline__ void load_stored(StoredChannels& stored, const uint8_t* record, bool compressed, bool aligned,
+                                            uint32_t channel) {
+  uint32_t* words = stored.words;
+  const uint8_t* at = record + (compressed ? channel / 2 : channel);
+  if (!aligned) {
+    if (compressed) {
+      load_unaligned<2>(words, at);
     } else {
-      load_unaligned<2>(stored.words, at);
+      load_unaligned<4>(words, at);  // the scales behind the last channels make up for what is read beyond them
     }
-    stored.scale = record[head_dim / 2 + channel / kMainKvGroup];
+  } else if (compressed) {
+    asm volatile("ld.global.v2.b32 {%0, %1}, [%2];\n" : "=r"(words[0]), "=r"(words[1]) : "l"(at));
   } else {
-    const uint8_t* at = record + channel;
-    if (reinterpret_cast<uintptr_t>(at) % 16 == 0) {
-      const uint4 four = *reinterpret_cast<const uint4*>(at);
-      stored.words[0] = four.x;
-      stored.words[1] = four.y;
-      stored.words[2] = four.z;
-      stored.words[3] = four.w;
-    } else {
-      load_unaligned<4>(stored.words, at);
-    }
-    stored.scale = record[head_dim + channel / kFp8Group];
+    asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(at));
   }
+  at = record + (compressed ? kHeadDim / 2 + channel / kMainKvGroup : kHeadDim + channel / kFp8Group);
+  asm volatile("ld.global.u8 %0, [%1];\n" : "=r"(stored.scale) : "l"(at));
 }
 
 // Codes are moved into place, which gives e2m1 values times 2^-126 and e4m3 values times 2^-120, subnormal numbers too.

@@ -72,6 +72,7 @@ struct Arguments {
 struct Row {
   int count;   // slots
   int window;  // of them window rows: the first ones
+  bool aligned;  // all records, to 16 bytes
 };
 
 // A value that is the same in all lanes of a warp; the compiler learns it, which branches around wgmma need.
@@ -99,7 +100,8 @@ struct Item {
 
 __device__ __forceinline__ void load_item(StoredChannels* items, const Item& item, const Row& row, Records records, int k) {
   if (item.slot < row.count)
-    load_stored(items[k], records[item.slot], item.slot >= row.window, kHeadDim, item.channel);
+    load_stored<kHeadDim>(items[k], records[item.slot], item.slot >= row.window, row.aligned,
+                          static_cast<uint32_t>(item.channel));
 }
 template <bool kZeros>  // for slots that are not there
 __device__ __forceinline__ void store_item(const StoredChannels& stored, const Item& item, const Row& row) {
@@ -111,11 +113,6 @@ __device__ __forceinline__ void store_item(const StoredChannels& stored, const I
   }
   store_piece(piece_of(item.at, item.row, 2 * item.quarter), pairs[0], pairs[1], pairs[2], pairs[3]);
   store_piece(piece_of(item.at, item.row, 2 * item.quarter + 1), pairs[4], pairs[5], pairs[6], pairs[7]);
-}
-
-// Bytes that will be read: from device memory into the L2, where their alignment allows it.
-__device__ __forceinline__ void prefetch_bytes(const uint8_t* at, uint32_t bytes) {
-  if (reinterpret_cast<uintptr_t>(at) % 16 == 0) bulk_prefetch(at, bytes);
 }
 
 // Finds the row's sequence, fetches q and lists the records.  Ends with a barrier.
@@ -146,6 +143,15 @@ __device__ __forceinline__ Row begin_row(const Arguments& arguments, int64_t lis
   uint4 pieces[kPieces];
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) pieces[p] = q[p * kThreads + own];
+  bool aligned = true;
+  const auto enter = [&](int slot, const uint8_t* record, uint32_t bytes) {
+    records[slot] = record;
+    if (reinterpret_cast<uintptr_t>(record) % 16 == 0) {
+      bulk_prefetch(record, bytes);
+    } else {
+      aligned = false;
+    }
+  };
   int mine = 0;
   if (op.selected.data != nullptr) {
     const int32_t* selected = row_of(op.selected, q_row);
@@ -158,16 +164,19 @@ __device__ __forceinline__ Row begin_row(const Arguments& arguments, int64_t lis
       const auto* record = reinterpret_cast<const uint8_t*>(
           sequence.compressed.blocks[block] +
           static_cast<int64_t>(static_cast<uint32_t>(j) - block * rows_per_block) * sequence.compressed.record_bytes);
-      records[window + s] = record;
-      prefetch_bytes(record, kCompressedBytes);
+      enter(window + s, record, kCompressedBytes);
     }
   }
+  const auto first_slot = static_cast<int>(static_cast<uint32_t>(first) % static_cast<uint32_t>(sequence.ring.slots));
+  const int before = static_cast<int>(min(max(sequence.step_position - first, int64_t{0}), int64_t{window}));
   for (int s = own; s < window; s += kThreads) {
-    const int64_t position = first + s, in_step = position - sequence.step_position;
-    const uint8_t* record = in_step >= 0 ? row_of(op.step_records, sequence.first_record + in_step)
-                                         : reinterpret_cast<const uint8_t*>(record_of(sequence.ring, position));
-    records[s] = record;
-    prefetch_bytes(record, kWindowBytes);
+    const uint8_t* record = row_of(op.step_records, sequence.first_record + first + s - sequence.step_position);
+    if (s < before) {  // fewer than there are slots
+      const int at = first_slot + s, slots = static_cast<int>(sequence.ring.slots);
+      record = reinterpret_cast<const uint8_t*>(sequence.ring.data) +
+               (at < slots ? at : at - slots) * sequence.ring.record_bytes;
+    }
+    enter(s, record, kWindowBytes);
   }
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) {
@@ -177,7 +186,8 @@ __device__ __forceinline__ Row begin_row(const Arguments& arguments, int64_t lis
   }
   fence_async_proxy();
   const int compressed = __syncthreads_count(mine > 0) + __syncthreads_count(mine > 1);
-  return {uniform(window + compressed), window};
+  aligned = __syncthreads_and(static_cast<int>(aligned)) != 0;
+  return {uniform(window + compressed), window, aligned};
 }
 
 // Everything behind begin_row.  kMultiplies: the warpgroups that multiply.
@@ -219,12 +229,12 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
       for (int ahead = 0; ahead < S::kScoresAhead; ++ahead) {
         const int c = first + ahead;
 #pragma unroll
-        for (int k = 0; k < S::kScoreItems; ++k) {
-          store_item<false>(stored[ahead][k], item_of(c, k), row);
-          if (c + S::kScoresAhead < kChunks)
+        for (int k = 0; k < S::kScoreItems; ++k) store_item<false>(stored[ahead][k], item_of(c, k), row);
+        fence_async_proxy();  // waits for loads too, so that those follow
+        if (c + S::kScoresAhead < kChunks)
+#pragma unroll
+          for (int k = 0; k < S::kScoreItems; ++k)
             load_item(stored[ahead], item_of(c + S::kScoresAhead, k), row, records, k);
-        }
-        fence_async_proxy();
         if (kMultiplies) wgmma_wait<S::kStages - 2>();  // the stage that is written next has been read
         __syncthreads();
         if (kMultiplies) {
@@ -261,8 +271,8 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
     for (int k = 0; k < S::kValueItems; ++k)
       if (S::kStageSlots * S::kChannels / 16 % kThreads == 0 || own + k * kThreads < S::kStageSlots * S::kChannels / 16)
         store_item<true>(stored[place][k], item_of(stage, k), row);
-    load(stage + S::kValuesAhead, place);
     fence_async_proxy();
+    load(stage + S::kValuesAhead, place);
   };
 #pragma unroll
   for (int stage = 0; stage < S::kValuesAhead; ++stage) load(stage, stage);
@@ -300,6 +310,8 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
     for (int part = 0; part < S::kBlocks * S::kGroups; ++part)
 #pragma unroll
       for (int i = 0; i < 2; ++i) top[i] = fmaxf(top[i], maxima[part * kHeads + head + 8 * i]);
+    float of_units[S::kGroupSlots / 16][2];
+    std::byte* const to = memory + S::kQuery + (group_slot / 8 * kHeads + head) * 16 + column * 2;
 #pragma unroll
     for (int unit = 0; unit < S::kGroupSlots / 16; ++unit) {
 #pragma unroll
@@ -311,18 +323,24 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
           const float score = scores[(2 * unit + r / 2) * 4 + 2 * i + r % 2];
           numerators[r] = slot < row.count ? expf(score - top[i]) : 0.0f;
         }
-        float sum = (numerators[0] + numerators[1]) + (numerators[2] + numerators[3]);
-        sum += __shfl_xor_sync(kAllLanes, sum, 1);
-        sum += __shfl_xor_sync(kAllLanes, sum, 2);
-        if (lane % 4 == 0) sums[(group_slot / 16 + unit) * kHeads + head + 8 * i] = sum;
+        of_units[unit][i] = (numerators[0] + numerators[1]) + (numerators[2] + numerators[3]);
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const __nv_bfloat162 pair = __floats2bfloat162_rn(numerators[2 * half], numerators[2 * half + 1]);
-          const uint32_t at = static_cast<uint32_t>((group_slot / 8 + 2 * unit + half) * kHeads * 16 +
-                                                    (head + 8 * i) * 16 + column * 2);
-          *reinterpret_cast<__nv_bfloat162*>(memory + S::kQuery + at) = pair;
-        }
+        for (int half = 0; half < 2; ++half)
+          *reinterpret_cast<__nv_bfloat162*>(to + (2 * unit + half) * kHeads * 16 + i * 8 * 16) =
+              __floats2bfloat162_rn(numerators[2 * half], numerators[2 * half + 1]);
       }
+    }
+#pragma unroll
+    for (int step = 1; step <= 2; ++step)
+#pragma unroll
+      for (int unit = 0; unit < S::kGroupSlots / 16; ++unit)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) of_units[unit][i] += __shfl_xor_sync(kAllLanes, of_units[unit][i], step);
+    if (lane % 4 == 0) {
+#pragma unroll
+      for (int unit = 0; unit < S::kGroupSlots / 16; ++unit)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) sums[(group_slot / 16 + unit) * kHeads + head + 8 * i] = of_units[unit][i];
     }
     fence_async_proxy();
   }
@@ -360,14 +378,19 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
         const uint32_t a = query + static_cast<uint32_t>(stage * S::kStageSlots * kHeads * 2);
         const uint32_t b = stages + static_cast<uint32_t>(stage % S::kStages * S::kStageBytes +
                                                           group * (S::kGroupChannels / 64) * S::kStageSlots * kRowBytes);
-        wgmma_fence();
-#pragma unroll
-        for (int k = 0; k < S::kStageSlots / 16; ++k) {
-          if (stage * S::kStageSlots + k * 16 >= row.count) break;
+        const auto multiply = [&](int k) {
           WgmmaBf16Transposed<S::kGroupChannels>::multiply(
               values, matrix_descriptor(a + static_cast<uint32_t>(k * 16 * kHeads * 2), kHeads * 16, 128),
               transposed_descriptor(b + static_cast<uint32_t>(k * 16 * kRowBytes), S::kStageSlots * kRowBytes),
               stage + k > 0);
+        };
+        wgmma_fence();
+        if ((stage + 1) * S::kStageSlots <= units * 16) {
+#pragma unroll
+          for (int k = 0; k < S::kStageSlots / 16; ++k) multiply(k);
+        } else {
+#pragma unroll 1
+          for (int k = 0; k < units - stage * (S::kStageSlots / 16); ++k) multiply(k);
         }
         wgmma_commit();
       }
@@ -379,14 +402,18 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
   if (kMultiplies) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float denominator = denominators[head + 8 * i];
+      // Rounded once: the remainder of a first quotient corrects it (Markstein).
+      const float denominator = denominators[head + 8 * i], reciprocal = __frcp_rn(denominator);
+      const auto quotient = [&](float value) {
+        const float numerator = value * kStoredFactor, first = numerator * reciprocal;
+        return reciprocal == 0 ? 0.0f : __fmaf_rn(__fmaf_rn(-first, denominator, numerator), reciprocal, first);
+      };
       bf16* o = row_of(arguments.op.o, q_row) + (head + 8 * i) * kHeadDim + rank * S::kChannels +
                 group * S::kGroupChannels + column;
 #pragma unroll
       for (int j = 0; j < S::kGroupChannels / 8; ++j) {
-        const float first = values[4 * j + 2 * i] * kStoredFactor / denominator;
-        const float second = values[4 * j + 2 * i + 1] * kStoredFactor / denominator;
-        *reinterpret_cast<__nv_bfloat162*>(o + 8 * j) = __floats2bfloat162_rn(first, second);
+        *reinterpret_cast<__nv_bfloat162*>(o + 8 * j) =
+            __floats2bfloat162_rn(quotient(values[4 * j + 2 * i]), quotient(values[4 * j + 2 * i + 1]));
       }
     }
   }
