@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kHidden = 5120, kWidth = 2304;  // of the released model
 constexpr int kExperts = 384, kTopK = 6;
+constexpr int64_t kHeavyRows = 9;
 constexpr int kLayers = 8;  // of a graph: the shared experts alone are more than four L2s
 
 constexpr int64_t kWeights = kHidden * kWidth;  // of one matrix
@@ -73,6 +74,12 @@ Result<Weights> random_weights(cuda::DeviceMemory& memory, std::mt19937_64& rand
 // Activations, choices and results of a step of each layer.
 struct Steps {
   cuda::DeviceBuffer x, expert, weight, hidden, outputs, y;
+  cuda::DeviceBuffer counts, tile_list, choice, x_image, hidden_image;
+
+  cuda::ExpertTiles tiles() const {
+    return {counts.as<cuda::ExpertTileCounts>(), tile_list.as<cuda::ExpertTile>(), choice.as<int32_t>(), x_image.data(),
+            hidden_image.data()};
+  }
   std::vector<int> distinct;  // experts by layer
 };
 
@@ -84,6 +91,13 @@ Result<Steps> random_steps(cuda::DeviceMemory& memory, std::mt19937_64& random, 
   DI_ASSIGN_OR_RETURN(steps.hidden, cuda::DeviceBuffer::allocate(rows * (kTopK + 1) * kWidth * 4));
   DI_ASSIGN_OR_RETURN(steps.outputs, cuda::DeviceBuffer::allocate(rows * (kTopK + 1) * kHidden * 2));
   DI_ASSIGN_OR_RETURN(steps.y, cuda::DeviceBuffer::allocate(rows * kHidden * 2));
+  const int64_t slots = cuda::expert_most_groups(rows, kTopK, kExperts) * 8;
+  DI_ASSIGN_OR_RETURN(steps.counts, cuda::DeviceBuffer::allocate(sizeof(cuda::ExpertTileCounts)));
+  DI_ASSIGN_OR_RETURN(steps.tile_list, cuda::DeviceBuffer::allocate(cuda::expert_most_tiles(rows, kTopK, kExperts) *
+                                                                    int64_t{sizeof(cuda::ExpertTile)}));
+  DI_ASSIGN_OR_RETURN(steps.choice, cuda::DeviceBuffer::allocate(slots * 4));
+  DI_ASSIGN_OR_RETURN(steps.x_image, cuda::DeviceBuffer::allocate(slots * kHidden * 2));
+  DI_ASSIGN_OR_RETURN(steps.hidden_image, cuda::DeviceBuffer::allocate(slots * kWidth * 2));
   std::normal_distribution<float> normal;
   std::vector<bf16> x(static_cast<size_t>(rows * kHidden));
   for (bf16& value : x) value = to_bf16(normal(random));
@@ -113,7 +127,7 @@ Result<Steps> random_steps(cuda::DeviceMemory& memory, std::mt19937_64& random, 
   return steps;
 }
 
-cuda::Experts step_of(const Weights& weights, const Steps& steps, int64_t rows, int layer) {
+cuda::Experts step_of(const Weights& weights, const Steps& steps, int64_t rows, int layer, int64_t heavy_rows) {
   cuda::Experts experts;
   experts.x = {steps.x.as<bf16>(), rows, kHidden};
   experts.expert = {steps.expert.as<int32_t>() + layer * rows * kTopK, rows, kTopK};
@@ -123,6 +137,7 @@ cuda::Experts step_of(const Weights& weights, const Steps& steps, int64_t rows, 
   experts.shared = weights.of_shared[static_cast<size_t>(layer)];
   experts.width = kWidth;
   experts.limit = 10;
+  experts.heavy_rows = heavy_rows;
   experts.hidden = steps.hidden.as<float>();
   experts.outputs = steps.outputs.as<bf16>();
   experts.y = {steps.y.as<bf16>(), rows, kHidden};
@@ -143,15 +158,23 @@ Status bench_gpu_experts_decode(std::span<const int64_t> rows_of_steps, double r
     const auto measure = [&](const char* name, double share, bool hidden, bool output) -> Status {
       DI_ASSIGN_OR_RETURN(const cuda::Graph graph, cuda::Graph::capture([&](cuda::Stream stream) -> Status {
                             for (int layer = 0; layer < kLayers; ++layer) {
-                              const cuda::Experts experts = step_of(weights, steps, rows, layer);
+                              const cuda::Experts experts = step_of(weights, steps, rows, layer, kHeavyRows);
                               if (hidden) DI_RETURN_IF_ERROR(cuda::sm90_expert_hidden_few(experts, stream));
                               if (output) DI_RETURN_IF_ERROR(cuda::sm90_expert_output_few(experts, stream));
+                              if (hidden && output && rows >= kHeavyRows) {
+                                DI_RETURN_IF_ERROR(cuda::sm90_list_expert_tiles(experts, steps.tiles(), stream));
+                                DI_RETURN_IF_ERROR(cuda::sm90_expert_hidden_many(experts, steps.tiles(), stream));
+                                DI_RETURN_IF_ERROR(cuda::sm90_expert_output_many(experts, steps.tiles(), stream));
+                              }
                               if (hidden && output) DI_RETURN_IF_ERROR(cuda::sm90_combine_experts(experts, stream));
                             }
                             return {};
                           }));
       DI_ASSIGN_OR_RETURN(const double seconds, graph.best_seconds(10, name));
-      const double bytes = share * static_cast<double>(distinct * kRoutedBytes + kLayers * kSharedBytes);
+      // The shared expert of more rows belongs to the kernels for many.
+      const bool with_shared = (hidden && output) || rows < kHeavyRows;
+      const double bytes =
+          share * static_cast<double>(distinct * kRoutedBytes + (with_shared ? kLayers * kSharedBytes : 0));
       sink({.name = fmt::format("{}, {} rows", name, rows),
             .value = bytes / seconds / 1e9,
             .unit = "GB/s",
@@ -174,23 +197,14 @@ Status bench_gpu_experts_prefill(std::span<const int64_t> rows_of_steps, double 
   DI_ASSIGN_OR_RETURN(const Weights weights, random_weights(memory, random));
   for (const int64_t rows : rows_of_steps) {
     DI_ASSIGN_OR_RETURN(const Steps steps, random_steps(memory, random, rows));
-    const int64_t slots = cuda::expert_most_groups(rows, kTopK, kExperts) * 8;
-    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer counts, cuda::DeviceBuffer::allocate(sizeof(cuda::ExpertTileCounts)));
-    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer list,
-                        cuda::DeviceBuffer::allocate(cuda::expert_most_tiles(rows, kTopK, kExperts) *
-                                                     int64_t{sizeof(cuda::ExpertTile)}));
-    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer choice, cuda::DeviceBuffer::allocate(slots * 4));
-    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer x, cuda::DeviceBuffer::allocate(slots * kHidden * 2));
-    DI_ASSIGN_OR_RETURN(const cuda::DeviceBuffer hidden, cuda::DeviceBuffer::allocate(slots * kWidth * 2));
-    const cuda::ExpertTiles tiles{counts.as<cuda::ExpertTileCounts>(), list.as<cuda::ExpertTile>(),
-                                  choice.as<int32_t>(), x.data(), hidden.data()};
+    const cuda::ExpertTiles tiles = steps.tiles();
     constexpr int kPrefillLayers = 2;
     const double products = 2.0 * static_cast<double>(rows * (kTopK + 1) * kWeights);  // of one matrix
     const auto measure = [&](const char* name, double flops, int first, int last) -> Status {
       DI_ASSIGN_OR_RETURN(
           const cuda::Graph graph, cuda::Graph::capture([&](cuda::Stream stream) -> Status {
             for (int layer = 0; layer < kPrefillLayers; ++layer) {
-              const cuda::Experts experts = step_of(weights, steps, rows, layer);
+              const cuda::Experts experts = step_of(weights, steps, rows, layer, 0);
               for (int step = first; step <= last; ++step) {
                 switch (step) {
                   case 0:

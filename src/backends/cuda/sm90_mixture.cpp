@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "base/check.h"
 
@@ -10,7 +11,8 @@ namespace {
 
 using Format = LinearWeight::Format;
 
-constexpr int64_t kManyRows = 8192;  // at once
+constexpr int64_t kManyRows = 8192;   // at once
+constexpr int64_t kFewOfExpert = 8;  // rows that the kernels for few rows take in one pass
 
 bool has_format(const ExpertWeights& expert, Format format, int64_t d, int64_t width) {
   const auto fits = [&](const LinearWeight& w, int64_t n, int64_t k) {
@@ -39,7 +41,7 @@ Status Sm90Mixture::prepare(const OpsLimits& limits, Stream stream) {
   };
   DI_RETURN_IF_ERROR(allocate(hidden_, few * (top_k + 1) * limits.expert_width * 4));
   DI_RETURN_IF_ERROR(allocate(outputs_, rows * (top_k + 1) * limits.hidden * 2));
-  if (rows == few) return {};
+  if (rows <= kFewOfExpert) return {};
   const int64_t slots = expert_most_groups(rows, top_k, limits.experts) * 8;
   DI_RETURN_IF_ERROR(allocate(counts_, sizeof(ExpertTileCounts)));
   DI_RETURN_IF_ERROR(
@@ -84,8 +86,11 @@ Status Sm90Mixture::run(const MixtureOfExperts& op, Stream stream) {
            "rows that enter a product lie on 16-byte boundaries");
   experts.hidden = hidden_.as<float>();
   experts.outputs = outputs_.as<bf16>();
-  const bool many = op.x.rows > kExpertFewRows && sm90_experts_many_takes(d, experts.width);
-  const int64_t most = many ? kManyRows : std::min(kExpertFewRows, top_k == 0 ? kExpertFewRows : kExpertFewChoices / top_k);
+  const bool many = sm90_experts_many_takes(d, experts.width);
+  const bool few = op.x.rows <= kExpertFewRows || !many;
+  experts.heavy_rows = !many ? std::numeric_limits<int64_t>::max() : few ? kFewOfExpert + 1 : 0;
+  const int64_t most_few = std::min(kExpertFewRows, top_k == 0 ? kExpertFewRows : kExpertFewChoices / top_k);
+  const int64_t most = few ? most_few : kManyRows;
   for (int64_t row = 0; row < op.x.rows; row += most) {
     const int64_t rows = std::min(most, op.x.rows - row);
     experts.x = op.x.rows_from(row, rows);
@@ -93,7 +98,8 @@ Status Sm90Mixture::run(const MixtureOfExperts& op, Stream stream) {
     experts.weight = op.weight.rows_from(row, rows);
     experts.y = op.y.rows_from(row, rows);
     DI_CHECK(rows * (top_k + 1) * d * 2 <= outputs_.bytes(), "rows, experts and hidden of limits");
-    DI_RETURN_IF_ERROR(many ? run_many(experts, stream) : run_few(experts, stream));
+    if (few) DI_RETURN_IF_ERROR(run_few(experts, stream));
+    if (rows >= experts.heavy_rows) DI_RETURN_IF_ERROR(run_many(experts, stream));
     DI_RETURN_IF_ERROR(sm90_combine_experts(experts, stream));
   }
   return {};

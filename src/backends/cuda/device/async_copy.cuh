@@ -5,8 +5,9 @@
 
 namespace deepinfer::cuda {
 
+// What lies behind it up to the next 256-byte boundary comes into the L2 at once.
 __device__ __forceinline__ void async_copy_16(uint32_t shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(shared), "l"(global) : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n" ::"r"(shared), "l"(global) : "memory");
 }
 __device__ __forceinline__ void async_copy_4(uint32_t shared, const void* global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(shared), "l"(global) : "memory");

@@ -43,12 +43,13 @@ __device__ __forceinline__ void bulk_copy_in_cluster(uint32_t to_address, uint32
       "r"(from_shared), "r"(bytes), "r"(barrier_address)
       : "memory");
 }
-// Arrives at the barrier at the same address in a block of the cluster.
+// Arrives at the barrier at the same address in a block of the cluster.  Orders nothing but reads of shared memory that
+// have ended: a release for the whole cluster would be a fence of the whole GPU.
 __device__ __forceinline__ void barrier_arrive_in_cluster(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 there;\n"
       "mapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }

@@ -6,7 +6,7 @@
 
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/views.cuh"
-#include "backends/cuda/kernels/experts/sm90_experts.h"
+#include "backends/cuda/kernels/experts/few_plan.h"
 
 namespace deepinfer::cuda {
 
@@ -21,19 +21,25 @@ struct FewChoices {
   int active_count;
 };
 
-// By all threads of the block, at least half as many as experts.  The order of an expert's choices is any.
+// Of the experts that are not heavy (sm90_experts.h), by all warps of the block but the asking one (few_plan.h).  The order of an expert's choices is any.
 __device__ __forceinline__ void list_few_choices(FewChoices& list, const MatrixView<const int32_t>& expert,
-                                                 int expert_count) {
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x), lane = lane_id(), warp = warp_id();
+                                                 int expert_count, int64_t heavy_rows) {
+  constexpr int threads = kFewThreads - 32;
+  static_assert(2 * threads >= kExpertFewMostExperts, "two experts a thread");
+  const int thread = static_cast<int>(threadIdx.x) - (warp_id() > kFewMultiply ? 32 : 0), lane = lane_id(), warp = thread / 32;
   const int top_k = static_cast<int>(expert.columns), choices = static_cast<int>(expert.rows) * top_k;
+  const auto sync = [] { asm volatile("bar.sync 1, %0;\n" ::"n"(kFewThreads - 32) : "memory"); };
   const auto expert_of = [&](int choice) { return row_of(expert, choice / top_k)[choice % top_k]; };
   for (int e = thread; e < expert_count; e += threads) list.left[e] = 0;
-  __syncthreads();
+  sync();
   for (int c = thread; c < choices; c += threads) {
     const int e = expert_of(c);
     if (e >= 0 && e < expert_count) atomicAdd(&list.left[e], 1);
   }
-  __syncthreads();
+  sync();
+  for (int e = thread; e < expert_count; e += threads)
+    if (list.left[e] >= heavy_rows) list.left[e] = 0;
+  sync();
   // Two neighbouring experts a thread.
   const int e0 = 2 * thread, e1 = e0 + 1;
   const int count0 = e0 < expert_count ? list.left[e0] : 0, count1 = e1 < expert_count ? list.left[e1] : 0;
@@ -51,7 +57,7 @@ __device__ __forceinline__ void list_few_choices(FewChoices& list, const MatrixV
     list.warp_choices[warp] = before;
     list.warp_active[warp] = active_before;
   }
-  __syncthreads();
+  sync();
   before -= count0 + count1;
   active_before -= (count0 > 0) + (count1 > 0);
   int all_active = 0;
@@ -74,13 +80,14 @@ __device__ __forceinline__ void list_few_choices(FewChoices& list, const MatrixV
   enter(e0, count0);
   enter(e1, count1);
   if (thread == 0) list.active_count = all_active;
-  __syncthreads();
+  sync();
   for (int c = thread; c < choices; c += threads) {
     const int e = expert_of(c);
-    if (e >= 0 && e < expert_count)
-      list.choice[list.place[e] + atomicSub(&list.left[e], 1) - 1] = static_cast<uint16_t>(c);
+    if (e < 0 || e >= expert_count) continue;
+    const int left = atomicSub(&list.left[e], 1);
+    if (left > 0) list.choice[list.place[e] + left - 1] = static_cast<uint16_t>(c);  // else the expert is heavy
   }
-  __syncthreads();
+  sync();
 }
 
 }  // namespace deepinfer::cuda

@@ -8,10 +8,6 @@
 
 namespace deepinfer::cuda {
 
-__device__ __forceinline__ void sync_threads_of(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;\n" ::"r"(barrier), "r"(threads) : "memory");
-}
-
 // Shared addresses of the lane's rows: the low one, lane / 4, and the one 8 further, and of their scales, all at column
 // 0 of the slot.
 struct TileRows {
@@ -19,13 +15,13 @@ struct TileRows {
 };
 
 // d = the tile's 16 rows times x over the part's chunks.  column: the lane's first, of K; in_slot: the same in the slot.
-template <LinearWeight::Format kFormat, int kPartChunks>
+template <LinearWeight::Format kFormat>
 __device__ __forceinline__ void multiply_tile(float (&d)[4], const TileRows& rows, int column, int in_slot, int chunks,
-                                              int k, const uint32_t (&x)[kPartChunks][kChunkPairs]) {
+                                              int k, const uint32_t (&x)[kExpertPartChunks][kChunkPairs]) {
   constexpr bool kFp4 = kFormat == LinearWeight::Format::kFp4;
   using Factors = ScaleFactors<kFp4 ? 126 : 120>;
 #pragma unroll
-  for (int c = 0; c < kPartChunks; ++c) {
+  for (int c = 0; c < kExpertPartChunks; ++c) {
     if (c >= chunks) break;
     const int at = column + c * kExpertChunk, byte = kFp4 ? (in_slot + c * kExpertChunk) / 2 : in_slot + c * kExpertChunk;
     const bool there = at < k;
@@ -57,41 +53,193 @@ __device__ __forceinline__ void store_sums(float* sums, const float (&d)[4]) {
   at[kSumPitch + 8] = d[3];
 }
 
-// Of all parts, in ascending order; `stride` floats from a part to the next.
-__device__ __forceinline__ float sum_of_parts(const float* sums, int parts, int stride) {
-  float sum = sums[0];
-  for (int p = 1; p < parts; ++p) sum += sums[p * stride];
+// Of all parts, in ascending order, from zero.
+__device__ __forceinline__ float sum_of_parts(const float* sums, int parts) {
+  float sum = 0;
+#pragma unroll 4
+  for (int p = 0; p < parts; ++p) sum += sums[p * kSumFloats];
   return sum;
 }
 
-// The tile that a group works on and its expert's choices.
-struct FewItem {
-  bool shared;
-  int tile;   // of the expert
-  int slot;   // number of its first slot in the block's order
-  int count;  // of choices
-  int first;  // routed: in the list; shared: the first choice itself
-  int key;    // tells experts apart
-};
-__device__ __forceinline__ FewItem few_item(const FewPlan& plan, const FewRanges& ranges, const FewChoices& list, int i,
-                                            int rows, int top_k) {
-  const int shared = ranges.shared_end - ranges.shared_begin;
-  if (i < shared) return {true, ranges.shared_begin + i, i * plan.shared_slots, rows, rows * top_k, -1};
-  const int routed = ranges.routed_begin + i - shared, active = routed / plan.routed_tiles;
-  return {false,
-          routed % plan.routed_tiles,
-          shared * plan.shared_slots + i - shared,
-          list.count[active],
-          list.first[active],
-          active};
-}
-__device__ __forceinline__ int choice_of(const FewItem& item, const FewChoices& list, int i) {
-  return item.shared ? item.first + i : list.choice[item.first + i];
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
-// Choice i of shared and routed experts alike belongs to this row.
-__device__ __forceinline__ int row_of_choice(const FewItem& item, int choice, int top_k) {
-  return item.shared ? choice - item.first : choice / top_k;
+// The choices of the expert that a cursor stands at.
+struct FewChoicesOf {
+  int count;
+  int first;  // routed: in the list; shared: the first choice itself
+  bool shared;
+
+  __device__ FewChoicesOf(const FewCursor& at, const FewChoices& list, int rows, int top_k)
+      : count(at.shared ? rows : list.count[at.active]),
+        first(at.shared ? rows * top_k : list.first[at.active]),
+        shared(at.shared) {}
+  __device__ int choice(const FewChoices& list, int i) const { return shared ? first + i : list.choice[first + i]; }
+  __device__ int row(int choice, int top_k) const { return shared ? choice - first : choice / top_k; }
+};
+
+// Barriers of a block.
+struct FewBarriers {
+  uint64_t full[kFewMostPlaces], empty[kFewMostPlaces];  // of the ring's places
+  uint64_t summed[kFewSumBuffers], finished[kFewSumBuffers];
+  uint64_t listed;
+};
+
+// The frame of both kernels; Stage has what differs:
+//   stage.prepare(): by all warps but the asking one, before the list is made
+//   stage.waits_before_list
+//   stage.fetch(slot, cursor, half): asks for a slot
+//   stage.load(x, choices, pass, column, chunks): rows of x of a part; key(): tells them apart
+//   stage.finish(sums, cursor, choices, pass, lane): by kFewFinish warps
+template <bool kHidden, typename Stage>
+__device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& experts, FewChoices& list, float* sums,
+                                        std::byte* ring, const Stage& stage) {
+  __shared__ FewBarriers barriers;
+  const int rows = static_cast<int>(experts.x.rows), top_k = static_cast<int>(experts.expert.columns);
+  const int warp = warp_id(), lane = lane_id(), multiplying = plan.groups * plan.parts;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < plan.places; ++i) {
+      barrier_init(shared_address(&barriers.full[i]), 1);
+      barrier_init(shared_address(&barriers.empty[i]), static_cast<uint32_t>(plan.parts));
+    }
+    for (int i = 0; i < kFewSumBuffers; ++i) {
+      barrier_init(shared_address(&barriers.summed[i]), static_cast<uint32_t>(plan.parts));
+      barrier_init(shared_address(&barriers.finished[i]), kFewFinish);
+    }
+    barrier_init(shared_address(&barriers.listed), 1);
+    barrier_fence_init();
+  }
+  __syncthreads();
+  FewRanges ranges = shared_range(plan);
+  const auto full = [&](int place) { return shared_address(&barriers.full[place]); };
+  const auto empty = [&](int place) { return shared_address(&barriers.empty[place]); };
+
+  if (warp == kFewMultiply) {
+    ranges.routed_end = 0;
+    const auto ask = [&](FewCursor& at) {
+      FewCursor place = at;
+      for (int half = 0; half < at.slots(plan); ++half, place.next_place(plan)) {
+        barrier_wait(empty(place.place), place.phase ^ 1);
+        stage.fetch(FewSlot{shared_address(ring) + static_cast<uint32_t>(place.place * plan.slot_bytes), full(place.place)},
+                    at, half);
+      }
+      at.next(plan, ranges);
+    };
+    FewCursor at(plan, ranges);
+    while (at.shared) ask(at);
+    barrier_wait(shared_address(&barriers.listed), 0);
+    add_routed_range(ranges, plan, list.active_count);
+    at.begin_routed(plan, ranges);
+    while (!at.done) ask(at);
+    return;
+  }
+
+  if (Stage::kWaitsBeforeList) {
+    wait_for_previous_kernels();
+    allow_next_kernel();
+  }
+  stage.prepare();
+  list_few_choices(list, experts.expert, experts.expert_count, experts.heavy_rows);
+  if (threadIdx.x == 0) barrier_arrive(shared_address(&barriers.listed));
+  add_routed_range(ranges, plan, list.active_count);
+  if (!Stage::kWaitsBeforeList) {
+    wait_for_previous_kernels();
+    allow_next_kernel();
+  }
+
+  // A turn is a tile and up to 8 rows; turns take the buffers of sums round and round.
+  int buffer = 0;
+  uint32_t buffer_phase = 0;
+  const auto next_buffer = [&] {
+    if (++buffer == kFewSumBuffers) {
+      buffer = 0;
+      buffer_phase ^= 1;
+    }
+  };
+  if (warp > kFewMultiply) {
+    for (FewCursor at(plan, ranges); !at.done; at.next(plan, ranges)) {
+      const FewChoicesOf choices(at, list, rows, top_k);
+      for (int first = 0; first < (Stage::all_rows(rows) ? 1 : choices.count); first += 8, next_buffer()) {
+        barrier_wait(shared_address(&barriers.summed[buffer]), buffer_phase);
+        stage.finish(sums + buffer * plan.sum_floats, at, choices, first, (warp - kFewMultiply - 1) * 32 + lane);
+        __syncwarp();
+        if (lane == 0) barrier_arrive(shared_address(&barriers.finished[buffer]));
+      }
+    }
+    return;
+  }
+  if (warp >= multiplying) return;
+
+  const int part = warp % plan.parts, group = warp / plan.parts, k = plan.k, row = lane / 4;
+  const int first_chunk = part * kExpertPartChunks, chunks = min(kExpertPartChunks, plan.chunks - first_chunk);
+  const int column = first_chunk * kExpertChunk + lane % 4 * 32;
+  const int own_slot = first_chunk * kExpertChunk >= plan.first_columns ? 1 : 0;
+  uint32_t x[kExpertPartChunks][kChunkPairs];
+  int loaded = -2, turn_group = 0;
+#pragma unroll 1
+  for (FewCursor at(plan, ranges); !at.done; at.next(plan, ranges)) {
+    const FewChoicesOf choices(at, list, rows, top_k);
+    const bool all = Stage::all_rows(rows);
+    const int turns = all ? 1 : (choices.count + 7) / 8;
+    const bool own = turn_group == group;
+    if (++turn_group == plan.groups) turn_group = 0;
+    if (!own) {
+      for (int turn = 0; turn < turns; ++turn) next_buffer();
+      continue;
+    }
+    FewCursor place = at;
+    if (at.shared && own_slot == 1) place.next_place(plan);
+    const uint32_t slot = shared_address(ring) + static_cast<uint32_t>(place.place * plan.slot_bytes);
+    const uint32_t scales = slot + static_cast<uint32_t>(plan.scale_at);
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn, next_buffer()) {
+      const int key = all ? 0 : turns > 1 ? -2 : at.shared ? -1 : at.active;
+      if (key == -2 || key != loaded) {
+        stage.load(x, choices, 8 * turn, column, chunks);
+        loaded = key;
+      }
+      if (turn == 0) barrier_wait(full(place.place), place.phase);
+      float d[kHidden ? 1 : 2][4] = {};
+      if (at.shared) {
+        const int in_slot = own_slot == 0 ? 0 : plan.first_columns;
+        const int pitch = own_slot == 0 ? plan.first_columns : k - plan.first_columns;
+        const int scale_row = kHidden ? at.tile / 4 : at.tile / 2;
+        const uint32_t low = scales + static_cast<uint32_t>(scale_shift(scale_row * (k / 32)));
+        const TileRows tile{slot + static_cast<uint32_t>(row * pitch), slot + static_cast<uint32_t>((row + 8) * pitch), low,
+                            kHidden ? low + static_cast<uint32_t>(plan.scale_pitch) : low};
+        multiply_tile<LinearWeight::Format::kFp8>(d[0], tile, column, column - in_slot, chunks, k, x);
+      } else {
+        const int scale_rows = kHidden ? at.tile * kFewUnits : at.tile * kFewOutputs, bytes = k / 2;
+#pragma unroll
+        for (int t = 0; t < (kHidden ? 1 : 2); ++t) {
+          const int low_row = 16 * t + row;
+          const uint32_t low = scales + static_cast<uint32_t>(scale_shift(scale_rows * (k / 32)) + low_row * (k / 32));
+          const TileRows tile{slot + static_cast<uint32_t>(low_row * bytes),
+                              slot + static_cast<uint32_t>((low_row + 8) * bytes), low,
+                              low + static_cast<uint32_t>(kHidden ? plan.scale_pitch : 8 * (k / 32))};
+          multiply_tile<LinearWeight::Format::kFp4>(d[t], tile, column, column, chunks, k, x);
+        }
+      }
+      barrier_wait(shared_address(&barriers.finished[buffer]), buffer_phase ^ 1);
+      float* const own_sums = sums + buffer * plan.sum_floats + part * kSumFloats;
+      store_sums(own_sums, d[0]);
+      if constexpr (!kHidden) store_sums(own_sums + plan.parts * kSumFloats, d[1]);
+      __syncwarp();
+      if (lane == 0) {
+        barrier_arrive(shared_address(&barriers.summed[buffer]));
+        if (turn == turns - 1) {
+          for (int half = 0; half < at.slots(plan); ++half) {
+            FewCursor freed = at;
+            if (half == 1) freed.next_place(plan);
+            // A place of the other half may not have been filled yet; it is only free behind that.
+            if (at.shared && half != own_slot) barrier_wait(full(freed.place), freed.phase);
+            barrier_arrive(empty(freed.place));
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace deepinfer::cuda

@@ -1,10 +1,10 @@
 // The schedule of the kernels for few rows, and the way of the weights into shared memory.
 //
 // One block a multiprocessor, each with a range of tiles of the shared expert and one of the active experts' tiles, one
-// after the other, such that all blocks read about as many bytes.  Tiles, whose rows lie in one piece in memory, are copied
-// into the slots of a ring; warps take them in groups of one warp for each part of K, the groups in turn.  When a group
-// has met behind a tile, one of its warps asks for what comes to the same place next.  The shared expert does not depend
-// on the router, so its first tiles are asked for before the kernels in front have ended.
+// after the other, such that all blocks read about as many bytes.  A warp asks for tiles, whose rows lie in one piece in
+// memory, as the slots of a ring become free.  Warps multiply them, one for each part of K; where K has few parts, there
+// are several groups of them, which take the tiles in turn.  Other warps add up the parts.  The shared expert does not
+// depend on the router, so its first tiles are asked for before the kernels in front have ended.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,6 @@
 #include "backends/cuda/kernels/experts/few_plan.h"
 
 namespace deepinfer::cuda {
-
-// Sums of a tile of 16 weight rows by 8 columns: [columns][kSumPitch], such that neither side has bank conflicts.
-constexpr int kSumPitch = 20;
-constexpr int kSumFloats = 8 * kSumPitch;
 
 struct FewRanges {
   int shared_begin, shared_end, routed_begin, routed_end;  // tiles
@@ -129,23 +125,52 @@ __device__ __forceinline__ void fetch_shared(const FewSlot& slot, const FewPlan&
   }
 }
 
-// Asks for what slot number `number` of the block holds, if there is any.  Behind everything that was read from the
-// place before; `list` is looked at for slots behind the shared expert's only.
-template <bool kHidden>
-__device__ __forceinline__ void fetch_slot(int number, uint32_t ring, uint32_t full, const FewPlan& plan,
-                                           const Experts& experts, const FewRanges& ranges, const FewChoices& list) {
-  const int place = number % plan.places;
-  const FewSlot slot{ring + static_cast<uint32_t>(place * plan.slot_bytes), full + static_cast<uint32_t>(8 * place)};
-  const int shared = (ranges.shared_end - ranges.shared_begin) * plan.shared_slots;
-  if (number < shared) {
-    fetch_shared<kHidden>(slot, plan, experts.shared, ranges.shared_begin + number / plan.shared_slots,
-                          number % plan.shared_slots);
-    return;
+// A block's tiles in order, and where in the ring each begins.
+struct FewCursor {
+  bool shared = false, done = false;
+  int tile = 0;    // of the expert
+  int active = 0;  // routed: which of the active experts
+  int place = 0;
+  uint32_t phase = 0;
+
+  __device__ FewCursor(const FewPlan& plan, const FewRanges& ranges) : shared(ranges.shared_begin < ranges.shared_end) {
+    if (shared) {
+      tile = ranges.shared_begin;
+    } else {
+      begin_routed(plan, ranges);
+    }
   }
-  const int tile = ranges.routed_begin + number - shared;
-  if (tile < ranges.routed_end)
-    fetch_routed<kHidden>(slot, plan, experts.experts[list.active[tile / plan.routed_tiles]],
-                          tile % plan.routed_tiles);
-}
+  __device__ int slots(const FewPlan& plan) const { return shared ? plan.shared_slots : 1; }
+  __device__ void next_place(const FewPlan& plan) {
+    if (++place == plan.places) {
+      place = 0;
+      phase ^= 1;
+    }
+  }
+  __device__ void next(const FewPlan& plan, const FewRanges& ranges) {
+    for (int i = slots(plan); i > 0; --i) next_place(plan);
+    ++tile;
+    if (shared) {
+      if (tile == ranges.shared_end) {
+        shared = false;
+        begin_routed(plan, ranges);
+      }
+      return;
+    }
+    done = --left == 0;
+    if (tile == plan.routed_tiles) {
+      tile = 0;
+      ++active;
+    }
+  }
+
+  __device__ void begin_routed(const FewPlan& plan, const FewRanges& ranges) {
+    left = ranges.routed_end - ranges.routed_begin;
+    done = left <= 0;
+    active = ranges.routed_begin / plan.routed_tiles;
+    tile = ranges.routed_begin % plan.routed_tiles;
+  }
+  int left = 0;
+};
 
 }  // namespace deepinfer::cuda

@@ -42,7 +42,7 @@ struct ManyStages {
 struct ManyArguments {
   Experts experts;
   ExpertTiles tiles;
-  int k, chunks, part_chunks, parts;
+  int k, chunks, parts;
   int weight_tiles;  // of a cluster: 256 weight rows each
 };
 
@@ -230,6 +230,8 @@ template <LinearWeight::Format kFormat, int kColumns>
 __device__ __forceinline__ void many_multiply(float (&sums)[kColumns / 2], const ManyArguments& arguments,
                                               ManyRing<kFormat>& ring, int row, int t) {
   float d[kColumns / 2];
+#pragma unroll
+  for (int i = 0; i < kColumns / 2; ++i) sums[i] = 0;
   uint32_t a[2][4][4];
   const auto release = [&](int stage) {
     if (lane_id() < kManyCluster)
@@ -246,7 +248,7 @@ __device__ __forceinline__ void many_multiply(float (&sums)[kColumns / 2], const
   int chunk = 0;
 #pragma unroll 1
   for (int part = 0; part < arguments.parts; ++part) {
-    const int end = min(chunk + arguments.part_chunks, arguments.chunks);
+    const int end = min(chunk + kExpertPartChunks, arguments.chunks);
     int before = -1;  // stage of the chunk before, of the same part
 #pragma unroll 1
     for (; chunk < end; ++chunk) {
@@ -265,7 +267,7 @@ __device__ __forceinline__ void many_multiply(float (&sums)[kColumns / 2], const
     wgmma_wait<0>();
     release(before);
 #pragma unroll
-    for (int i = 0; i < kColumns / 2; ++i) sums[i] = part == 0 ? d[i] : sums[i] + d[i];
+    for (int i = 0; i < kColumns / 2; ++i) sums[i] += d[i];
   }
 }
 

@@ -1,4 +1,4 @@
-// One block lists the choices: a histogram in shared memory, its sum over experts, and places by counting down.  Then a
+// One block lists the choices of heavy experts: a histogram in shared memory, its sum over experts, and places by counting down.  Then a
 // warp takes a group of 8 listed rows and a chunk of 128 columns at a time.
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/launch_dependency.cuh"
@@ -60,8 +60,10 @@ __global__ void __launch_bounds__(kThreads) list_tiles(const Arguments arguments
   }
   __syncthreads();
   // The shared expert follows as one more, with all rows; its tiles are counted apart.
-  const bool shared = thread == expert_count && experts.shared.w1 != nullptr;
-  const int count = shared ? rows : left[thread];
+  const bool with_shared = experts.shared.w1 != nullptr && rows >= experts.heavy_rows;
+  const bool shared = thread == expert_count && with_shared;
+  const int count = shared ? rows : left[thread] >= experts.heavy_rows ? left[thread] : 0;
+  if (count == 0) left[thread] = 0;
   const int own_tiles = (count + kTileRows - 1) / kTileRows;
   const Before groups = sum_before((count + kImageRows - 1) / kImageRows);
   const Before before = sum_before(shared ? 0 : own_tiles);
@@ -73,16 +75,18 @@ __global__ void __launch_bounds__(kThreads) list_tiles(const Arguments arguments
   if (thread == 0) {
     tiles.counts->groups = groups.all;
     tiles.counts->routed_tiles = before.all;
-    tiles.counts->shared_tiles = experts.shared.w1 != nullptr ? (rows + kTileRows - 1) / kTileRows : 0;
+    tiles.counts->shared_tiles = with_shared ? (rows + kTileRows - 1) / kTileRows : 0;
   }
   // Places behind an expert's last choice are nobody's.
   for (int i = count; i < (count + kImageRows - 1) / kImageRows * kImageRows; ++i) tiles.choice[place[thread] + i] = -1;
   __syncthreads();
   for (int c = thread; c < choices; c += kThreads) {
     const int e = expert_of(c);
-    if (e >= 0 && e < expert_count) tiles.choice[place[e] + atomicSub(&left[e], 1) - 1] = c;
+    if (e < 0 || e >= expert_count) continue;
+    const int of_expert = atomicSub(&left[e], 1);
+    if (of_expert > 0) tiles.choice[place[e] + of_expert - 1] = c;  // else the expert is not heavy
   }
-  if (experts.shared.w1 != nullptr)
+  if (with_shared)
     for (int m = thread; m < rows; m += kThreads) tiles.choice[place[expert_count] + m] = choices + m;
 }
 

@@ -1,11 +1,10 @@
 // Mixture of experts on Hopper, ops/moe.h: routed experts of FP4 weights, a shared one of FP8, all of one width.
 //
 // Order of a sum over K columns, for every number of rows and both formats: K is cut into chunks of 128 columns, the
-// last one filled up with zeros, and these are dealt to expert_parts(K) parts, each of the next expert_part_chunks(K)
-// chunks (the last of what is left).  In a part the tensor core adds 16 columns at a time, starting from zero, chunks in
+// last one filled up with zeros, and two chunks after each other are a part (the last may be one).  In a part the tensor core adds 16 columns at a time, starting from zero, chunks in
 // ascending order; step 2 j + h of the eight of a chunk, j from 0 to 3, adds the columns 32 t + 8 j + 2 h + i, t from
 // 0 to 3 and i in {0, 1, 4, 5} (what a lane makes of a word of eight FP4 weights).  The sums of the parts are added in
-// ascending order.
+// ascending order, starting from zero.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +17,15 @@
 namespace deepinfer::cuda {
 
 constexpr int kExpertChunk = 128;
-constexpr int kExpertMostParts = 8, kExpertMostPartChunks = 5;
-constexpr int64_t kExpertMostColumns = kExpertChunk * kExpertMostParts * kExpertMostPartChunks;
+constexpr int kExpertPartChunks = 2;
+constexpr int kExpertMostParts = 20;
+constexpr int64_t kExpertMostColumns = kExpertChunk * kExpertPartChunks * kExpertMostParts;
 
 constexpr int expert_chunks(int64_t k) {
   return static_cast<int>((k + kExpertChunk - 1) / kExpertChunk);
 }
-constexpr int expert_part_chunks(int64_t k) {
-  return (expert_chunks(k) + kExpertMostParts - 1) / kExpertMostParts;
-}
 constexpr int expert_parts(int64_t k) {
-  return (expert_chunks(k) + expert_part_chunks(k) - 1) / expert_part_chunks(k);
+  return (expert_chunks(k) + kExpertPartChunks - 1) / kExpertPartChunks;
 }
 
 // The weights of an expert as the checkpoint has them.  All on 16-byte boundaries; scales may be read up to the next
@@ -46,20 +43,22 @@ struct Experts {
   ExpertPointers shared = {};          // w1 null: none
   int64_t width = 0;                   // hidden units of an expert, a multiple of 32
   float limit = 0;
+  int64_t heavy_rows = 0;              // experts with so many rows, the shared one too, are left to the kernels for many
   // Scratch, 16-byte aligned.  Row `choice` = row * top_k + place of a routed expert, rows * top_k + row of the shared.
   float* hidden = nullptr;             // [rows * (top_k + 1), width]: the activations before FP8 rounding
   bf16* outputs = nullptr;             // [rows * (top_k + 1), d]: each expert's output
   MatrixView<bf16> y;                  // [rows, d]
 };
 
-// Few rows: reads every weight of the chosen experts once while no expert has more than 8 rows, and stays right beyond.
+// Few rows: reads every weight of the chosen experts that are not heavy once while none has more than 8 rows, and stays
+// right beyond.
 constexpr int64_t kExpertFewRows = 256;
 constexpr int64_t kExpertFewChoices = 2048;
 constexpr int kExpertFewMostExperts = 512;
 Status sm90_expert_hidden_few(const Experts& experts, Stream stream);
 Status sm90_expert_output_few(const Experts& experts, Stream stream);
 
-// Many rows: matrices for widths that are multiples of 128 and d that is one of 256.  Rows are listed by expert in groups
+// Many rows: all heavy experts, matrices for widths that are multiples of 128 and d that is one of 256.  Rows are listed by expert in groups
 // of 8 and taken in tiles of at most 128.
 constexpr int kTileRows = 128;
 struct ExpertTile {
