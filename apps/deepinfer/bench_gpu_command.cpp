@@ -13,6 +13,7 @@
 #include "number_option.h"
 #ifdef DEEPINFER_HAS_CUDA
 #include "backends/cuda/ceilings/ceilings.h"
+#include "backends/cuda/ceilings/file_rates.h"
 #include "bench/gpu_dense.h"
 #include "bench/gpu_rows.h"
 #include "bench/gpu_experts.h"
@@ -24,12 +25,14 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   deepinfer bench gpu
   deepinfer bench gpu --gigabytes 32 --json
+  deepinfer bench gpu --file model-00001-of-00003.safetensors
 
 Best of 20 passes for memory and graphs, best of 5 for matrices, on random data: kernels of this backend are judged by
 these figures.)";
 
 struct Options {
   std::optional<int32_t> gigabytes;
+  std::optional<std::string> file;
   bool json = false;
 };
 
@@ -62,6 +65,24 @@ Status measure(int64_t bytes, BenchReport& report) {
   constexpr std::array<int64_t, 5> kDecodeRows = {1, 6, 16, 64, 256};
   return bench::bench_gpu_experts_decode(kDecodeRows, read, report);
 }
+
+// The file into the GPU's memory, as weights go.
+Status measure_upload(const std::string& file, BenchReport& report) {
+  DI_ASSIGN_OR_RETURN(const cuda::FileRates rates, cuda::measure_file(file));
+  const std::string what = fmt::format("{} threads, best of 3", rates.threads);
+  report({.name = "file, read", .value = rates.read * 1e-9, .unit = "GB/s", .limit = {}, .note = what});
+  report({.name = "copy from pinned memory",
+          .value = rates.copy * 1e-9,
+          .unit = "GB/s",
+          .limit = {},
+          .note = "best of 3"});
+  report({.name = "file to the GPU",
+          .value = rates.upload * 1e-9,
+          .unit = "GB/s",
+          .limit = std::min(rates.read, rates.copy) * 1e-9,
+          .note = what});
+  return {};
+}
 #endif
 
 ExitCode bench_gpu([[maybe_unused]] const Options& options) {
@@ -72,6 +93,7 @@ ExitCode bench_gpu([[maybe_unused]] const Options& options) {
       options.json,
       fmt::format("{}, compute capability {}.{}, {} multiprocessors, {:.0f} GB", device->name, device->capability / 10,
                   device->capability % 10, device->multiprocessors, static_cast<double>(device->memory_bytes) / 1e9));
+  if (options.file) return report.finish(measure_upload(*options.file, report));
   return report.finish(measure(int64_t{options.gigabytes.value_or(8)} << 30, report));
 #else
   return report_error(unsupported("this build has no CUDA backend; build it with `cmake --preset cuda-sm90`"));
@@ -86,6 +108,10 @@ void add_bench_gpu_command(CLI::App& bench, Action& action) {
   command.footer(kExamples);
   add_number<int32_t>(command, "--gigabytes", options->gigabytes, {.lowest = 1, .highest = 1024},
                       "GiB to read and to copy (default 8; the copy needs twice as much)");
+  command
+      .add_option("--file", options->file,
+                  "instead of all that: how fast this file gets into the GPU's memory, as weights do")
+      ->type_name("FILE");
   command.add_flag("--json", options->json, "print one JSON object a result");
   command.callback([options, &action] { action = [options] { return bench_gpu(*options); }; });
 }

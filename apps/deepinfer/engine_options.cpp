@@ -1,11 +1,12 @@
 #include "engine_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <map>
 
 #include "backends/cpu/peak_rate.h"
-#include "backends/named_backend.h"
 #include "engine/metrics/stats_line.h"
 #include "model_location.h"
 #include "model_options.h"
@@ -40,6 +41,13 @@ ThreadPoolOptions threads_of(const EngineCommandOptions& options) {
   return threads;
 }
 
+std::string memory_plan_text(const std::vector<MemoryPlanLine>& plan) {
+  std::string text = "deepinfer: memory of the GPU\n";
+  for (const MemoryPlanLine& line : plan)
+    text += fmt::format("  {:>9.3f} GB  {}: {}\n", static_cast<double>(line.bytes) / 1e9, line.name, line.detail);
+  return text;
+}
+
 }  // namespace
 
 void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
@@ -49,7 +57,7 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
                       "requests that run at the same time (default: 32); never changes an answer")
       ->group(kGroup);
   add_number<double>(command, "--cache-memory", options.cache_memory, {.lowest = 0, .lowest_excluded = true},
-                     "GB for cached records (default: 1.07)")
+                     "GB for cached records (default: 1.07; on a GPU what weights and scratch memory leave)")
       ->group(kGroup);
   add_number<double>(command, "--kv-host-memory", options.kv_host_memory, {.lowest = 0, .lowest_excluded = true},
                      "GB of host memory for prefixes that the cache has evicted and for preempted requests (default: "
@@ -74,7 +82,7 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
        {"fresh", DraftSchedule::kFresh},
        {"lagged", DraftSchedule::kLagged}},
       "how many of the drafts are verified: all, causal, lagged or fresh (default); never changes an answer", kGroup);
-  add_backend(command, options.backend, kGroup);
+  add_backend(command, options.backend, options.gpu_memory_utilization, kGroup);
   add_number<int64_t>(command, "--log-stats", options.log_stats, {.lowest = 1},
                       "a line of statistics on standard error every N steps")
       ->group(kGroup);
@@ -115,13 +123,18 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options, EngineOpti
   if (loaded.defaults.end_tokens.empty())
     if (const auto end = loaded.tokenizer->added_id("<｜end▁of▁sentence｜>"))
       loaded.defaults.end_tokens.push_back(*end);
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_named_backend(options.backend, threads_of(options), "--backend"));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
+                      make_backend(options.backend, options.gpu_memory_utilization, options.threads));
   EngineOptions& engine = loaded.options;
   engine.model = loaded.folder;
   engine.max_context = options.max_context.value_or(0);
   engine.max_sequences = options.sequences();
   engine.step_rows = options.step_rows.value_or(engine.step_rows);
-  if (options.cache_memory) engine.cache_bytes = std::llround(*options.cache_memory * 1e9);
+  if (options.cache_memory) {
+    engine.cache_bytes = std::llround(*options.cache_memory * 1e9);
+  } else if (!ops->memory().is_host()) {
+    engine.cache_bytes = 0;  // all that is left of the GPU's memory
+  }
   if (options.kv_host_memory) engine.kv_host_bytes = static_cast<int64_t>(*options.kv_host_memory * 1e9);
   engine.prefix_cache = !options.no_prefix_cache;
   engine.draft_schedule = options.draft_schedule;
@@ -142,7 +155,9 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options, EngineOpti
     DI_ASSIGN_OR_RETURN(loaded.request_log, RequestLog::create(*options.request_log));
     engine.observers.push_back(loaded.request_log);
   }
+  const bool device = !ops->memory().is_host();
   DI_ASSIGN_OR_RETURN(loaded.engine, Engine::open(engine, std::move(ops)));
+  if (device) write_standard_error(memory_plan_text(loaded.engine->memory_plan()));
   if (loaded.request_log) {
     DI_ASSIGN_OR_RETURN(const RequestLogHeader header, loaded.log_header());
     loaded.request_log->begin(header);

@@ -27,7 +27,7 @@ struct EngineCommandOptions {
   std::optional<std::string> model;
   std::optional<int32_t> threads;
   std::optional<int32_t> max_sequences;
-  std::optional<double> cache_memory;    // GB
+  std::optional<double> cache_memory;    // GB; on a GPU without it: what is left
   std::optional<double> kv_host_memory;  // GB
   std::optional<int64_t> max_context;
   std::optional<int64_t> step_rows;
@@ -35,6 +35,7 @@ struct EngineCommandOptions {
   DraftSchedule draft_schedule = DraftSchedule::kFresh;
   bool no_prefix_cache = false;
   std::string backend = "cpu";
+  std::optional<double> gpu_memory_utilization;
   std::optional<int64_t> log_stats;  // steps between two lines
   std::optional<std::string> trace;
   std::optional<std::string> request_log;

@@ -28,6 +28,7 @@ struct GenerationOptions {
   std::optional<int64_t> prefill_chunk;
   PrefillMode prefill = PrefillMode::kExact;
   std::string backend = "cpu";
+  std::optional<double> gpu_memory_utilization;
   std::optional<std::string> kv_cache;  // folder
   std::optional<double> kv_cache_size;  // GB
 

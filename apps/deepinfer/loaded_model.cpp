@@ -4,9 +4,9 @@
 #include <optional>
 #include <system_error>
 
-#include "backends/named_backend.h"
 #include "engine/engine_generator.h"
 #include "model_location.h"
+#include "model_options.h"
 #include "ops/ops.h"
 
 namespace deepinfer::cli {
@@ -43,9 +43,8 @@ Result<LoadedModel> load_model(const GenerationOptions& options) {
                    : std::filesystem::weakly_canonical(model.folder).filename().string();
   DI_ASSIGN_OR_RETURN(model.defaults, read_generation_defaults(model.folder));
   DI_ASSIGN_OR_RETURN(model.tokenizer, Tokenizer::load(model.folder / "tokenizer.json"));
-  ThreadPoolOptions threads;
-  threads.threads = options.threads.value_or(0);
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_named_backend(options.backend, threads, "--backend"));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
+                      make_backend(options.backend, options.gpu_memory_utilization, options.threads));
   model.kv_cache = options.kv_cache.has_value();
   if (model.kv_cache) {
     DI_ASSIGN_OR_RETURN(model.generator, open_cached(options, model.folder, std::move(ops)));

@@ -20,7 +20,8 @@ void add_model_and_threads(CLI::App& command, std::optional<std::string>& model,
       ->group(group);
 }
 
-void add_backend(CLI::App& command, std::string& backend, const char* group) {
+void add_backend(CLI::App& command, std::string& backend, std::optional<double>& gpu_memory_utilization,
+                 const char* group) {
   command
       .add_option_function<std::string>(
           "--backend",
@@ -33,6 +34,22 @@ void add_backend(CLI::App& command, std::string& backend, const char* group) {
           "cpu (default); cuda: the GPU; or reference: plain C++, slow, the oracle")
       ->type_name("NAME")
       ->group(group);
+  add_number<double>(command, "--gpu-memory-utilization", gpu_memory_utilization,
+                     {.lowest = 0, .highest = 1, .lowest_excluded = true},
+                     "with --backend cuda: share of the GPU's memory that may be in use (default: 0.9)")
+      ->group(group);
+}
+
+Result<std::unique_ptr<Ops>> make_backend(const std::string& backend, std::optional<double> gpu_memory_utilization,
+                                          std::optional<int32_t> threads) {
+  if (gpu_memory_utilization && backend != "cuda")
+    return invalid_argument("--gpu-memory-utilization is given, but --backend is " + backend +
+                            "; allowed: with --backend cuda");
+  BackendOptions options;
+  options.name = backend;
+  options.threads.threads = threads.value_or(0);
+  options.gpu_memory_utilization = gpu_memory_utilization.value_or(kGpuMemoryUtilization);
+  return make_named_backend(options, "--backend");
 }
 
 }  // namespace deepinfer::cli

@@ -44,7 +44,7 @@ EngineCommandOptions engine_of(const EngineCommandOptions& given, const RequestL
   if (!options.max_sequences) options.max_sequences = header.max_sequences;
   if (!options.max_context) options.max_context = header.max_context;
   if (!options.step_rows) options.step_rows = std::max(header.step_rows, int64_t{*options.max_sequences});
-  if (!options.cache_memory) options.cache_memory = static_cast<double>(header.cache_bytes) / 1e9;
+  if (!options.cache_memory && header.cache_bytes > 0) options.cache_memory = static_cast<double>(header.cache_bytes) / 1e9;
   if (!header.prefix_cache) options.no_prefix_cache = true;
   if (options.backend.empty()) options.backend = backend_name_of_path(header.backend);
   return options;

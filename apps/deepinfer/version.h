@@ -5,7 +5,7 @@
 
 namespace deepinfer::cli {
 
-// Version, commit, compiler, and the CPU paths with the one this machine gets.
+// Version, commit, compiler, the backends of this build, and the CPU paths with the one this machine gets.
 std::string version_text();
 
 std::string program_version();

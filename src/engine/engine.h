@@ -39,7 +39,8 @@ struct StepLimits;
 struct EngineOptions {
   std::filesystem::path model;                    // folder with config.json, tokenizer.json, safetensors
   int64_t max_context = 0;                        // tokens; 0: the model's own, or what the cache holds if that is less
-  int64_t cache_bytes = int64_t{1} << 30;         // for cached records, snapshots included; state slots come on top
+  int64_t cache_bytes = int64_t{1} << 30;         // for cached records, snapshots included; state slots come on top.
+                                                  // 0: what is left of a device's memory (Memory::room())
   int max_sequences = 32;                         // running at the same time
   int64_t step_rows = 512;                        // most rows of a step
   std::chrono::milliseconds decode_latency{250};  // bound on a step's time while something decodes

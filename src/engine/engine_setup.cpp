@@ -32,7 +32,7 @@ Status check_options(const EngineOptions& o) {
   };
   constexpr int64_t kMost = int64_t{1} << 50;
   DI_RETURN_IF_ERROR(range("max_context", o.max_context, 0, kMost));
-  DI_RETURN_IF_ERROR(range("cache_bytes", o.cache_bytes, 1, kMost));
+  DI_RETURN_IF_ERROR(range("cache_bytes", o.cache_bytes, 0, kMost));
   DI_RETURN_IF_ERROR(range("max_sequences", o.max_sequences, 1, 4096));
   DI_RETURN_IF_ERROR(range("step_rows", o.step_rows, o.max_sequences, int64_t{1} << 20));
   DI_RETURN_IF_ERROR(range("decode_latency", o.decode_latency.count(), 1, 3'600'000));
@@ -70,6 +70,25 @@ Result<std::unique_ptr<Model>> make_model(const EngineOptions& options, Ops& ops
   wanted.limits = step_limits(options);
   wanted.tokens = [folder = options.model] { return load_model_tokens(folder); };
   return open_model(wanted, ops);
+}
+
+// What weights and scratch memory have left of a device's memory.
+constexpr uint64_t kKeptFree = uint64_t{256} << 20;  // what the driver takes when kernels are first launched
+
+Result<int64_t> remaining_bytes(const EngineOptions& o, const CacheLayout& layout, const Memory& memory) {
+  const std::optional<MemoryRoom> room = memory.room();
+  if (!room)
+    return invalid_argument(
+        "cache_bytes is 0, all that a device has left, but this backend has no device; allowed: 1 and more");
+  const auto slots = static_cast<uint64_t>((o.max_sequences + kSlotsInTransit) * layout.bytes_per_sequence());
+  const uint64_t least = slots + kKeptFree + static_cast<uint64_t>(2 * layout.bytes_per_block());
+  if (room->free < least)
+    return Status(
+        StatusCode::kResourceExhausted,
+        fmt::format("weights and scratch memory leave {} bytes of the GPU's memory, of {} that may be in use; the "
+                    "cache takes {} and more for {} sequences",
+                    room->free, room->granted, least, o.max_sequences));
+  return static_cast<int64_t>(room->free - slots - kKeptFree);
 }
 
 CacheGeometry geometry(const EngineOptions& o, const CacheLayout& layout) {
@@ -113,6 +132,16 @@ Result<std::string> tokenizer_checksum(const std::filesystem::path& folder) {
   return checksum_of_file(folder / "tokenizer.json");
 }
 
+// The lines of what a device holds besides the cache.  before: its room before the model was made.
+void plan_device(EngineSetup& setup, const MemoryRoom& before) {
+  const std::optional<MemoryRoom> room = setup.ops->memory().room();
+  const uint64_t taken = room && before.free > room->free ? before.free - room->free : 0;
+  const uint64_t weights = setup.model->placed_weight_bytes();
+  setup.memory_plan.push_back({"weights", static_cast<int64_t>(weights), "in the GPU's memory"});
+  setup.memory_plan.push_back({"scratch", static_cast<int64_t>(taken - std::min(taken, weights)),
+                               fmt::format("for steps of {} rows", setup.options.step_rows)});
+}
+
 // A host tier that cannot hold a snapshot and a block would never serve.
 Status check_host_tier(int64_t bytes, const CacheLayout& layout) {
   const int64_t least = TieredPrefixes::record_bytes(layout);
@@ -136,25 +165,32 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   EngineSetup setup;
   setup.options = options;
   setup.ops = std::move(ops);
+  const std::optional<MemoryRoom> before = setup.ops->memory().room();
   DI_ASSIGN_OR_RETURN(setup.model, make_model(options, *setup.ops));
 
   const CacheLayout& layout = setup.model->cache_layout();
-  const CacheGeometry cache = geometry(options, layout);
+  if (before) plan_device(setup, *before);
+  if (options.cache_bytes == 0) {
+    DI_ASSIGN_OR_RETURN(setup.options.cache_bytes, remaining_bytes(options, layout, setup.ops->memory()));
+  }
+  const int64_t cache_bytes = setup.options.cache_bytes;
+  const CacheGeometry cache = geometry(setup.options, layout);
   const int64_t held = cache.blocks * layout.tokens_per_block;
   const int64_t model_context = setup.model->info().max_context;
   if (held < 2 * layout.tokens_per_block)
-    return invalid_argument(fmt::format("cache_bytes is {}; allowed: {} or more, two blocks of {} tokens",
-                                        options.cache_bytes, 2 * layout.bytes_per_block(), layout.tokens_per_block));
+    return invalid_argument(fmt::format("cache_bytes is {}; allowed: {} or more, two blocks of {} tokens", cache_bytes,
+                                        2 * layout.bytes_per_block(), layout.tokens_per_block));
   if (options.max_context > held)
     return invalid_argument(
         fmt::format("max_context is {} tokens, but cache_bytes of {} holds {}; lower the one or raise "
                     "the other to {}",
-                    options.max_context, options.cache_bytes, held,
+                    options.max_context, cache_bytes, held,
                     (options.max_context / layout.tokens_per_block + 1) * layout.bytes_per_block()));
   if (options.max_context == 0) setup.options.max_context = std::min(model_context, held);
 
   DI_RETURN_IF_ERROR(check_host_tier(options.kv_host_bytes, layout));
-  DI_ASSIGN_OR_RETURN(CacheMemory memory, CacheMemory::create(layout, cache.blocks, cache.state_slots, setup.ops->memory()));
+  DI_ASSIGN_OR_RETURN(CacheMemory memory,
+                      CacheMemory::create(layout, cache.blocks, cache.state_slots, setup.ops->memory()));
   setup.memory = std::make_unique<CacheMemory>(std::move(memory));
   setup.step_cost = step_cost(setup);
   setup.rule = std::make_unique<ModelSnapshotRule>(*setup.model);
@@ -173,13 +209,12 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
     DI_ASSIGN_OR_RETURN(setup.tier_store, open_tier_store(options, setup.cache_identity));
   }
 
-  setup.memory_plan = {
-      {"cache blocks", cache.blocks * layout.bytes_per_block(),
-       fmt::format("{} blocks of {} tokens, {} bytes each", cache.blocks, layout.tokens_per_block,
-                   layout.bytes_per_block())},
+  setup.memory_plan.push_back({"cache blocks", cache.blocks * layout.bytes_per_block(),
+                               fmt::format("{} blocks of {} tokens, {} bytes each", cache.blocks,
+                                           layout.tokens_per_block, layout.bytes_per_block())});
+  setup.memory_plan.push_back(
       {"state slots", cache.state_slots * layout.bytes_per_sequence(),
-       fmt::format("{} sequences, {} bytes each", cache.state_slots, layout.bytes_per_sequence())},
-  };
+       fmt::format("{} sequences, {} bytes each", cache.state_slots, layout.bytes_per_sequence())});
   if (options.kv_host_bytes > 0)
     setup.memory_plan.push_back({"host tier", options.kv_host_bytes, "at most; taken as it fills"});
   return setup;

@@ -131,6 +131,9 @@ class Model {
   // the weights before made them.
   virtual void exchange_weights(PreparedWeights& weights) = 0;
 
+  // Bytes of weights in the backend's memory, where that is not the host's.
+  virtual uint64_t placed_weight_bytes() const { return 0; }
+
   // Arithmetic of forward(step).
   virtual StepWork work(std::span<const StepSequence> step) const = 0;
 

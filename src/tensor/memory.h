@@ -5,10 +5,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "base/status.h"
 
 namespace deepinfer {
+
+struct FilePiece;
+
+// Of a device's memory, in bytes.
+struct MemoryRoom {
+  uint64_t total = 0;    // that the device has
+  uint64_t granted = 0;  // of it may be in use, by this and by other processes
+  uint64_t free = 0;     // may still be allocated
+};
 
 class Memory {
  public:
@@ -16,6 +27,9 @@ class Memory {
 
   // Whether the processor may read and write it by plain pointers.  write(), read() and copy() are then memcpy.
   virtual bool is_host() const = 0;
+
+  // Now; nothing is said of the host's.
+  virtual std::optional<MemoryRoom> room() const { return std::nullopt; }
 
   // Zeroed, aligned to Buffer::kAlignment.  kResourceExhausted when there is no room.  bytes > 0.  Called at start
   // only; Buffer is the owner.
@@ -31,6 +45,10 @@ class Memory {
   virtual void copy(void* to, const void* from, size_t bytes) = 0;   // inside; no overlap
   // Waits for everything that was called before.
   virtual void finish() = 0;
+
+  // Reads pieces of files to their places here, which nothing else uses meanwhile.  Complete when it returns.  Errors
+  // are those of MappedFile::copy, and of the device.  At start and between steps only.
+  virtual Status load(std::span<const FilePiece> pieces);
 };
 
 // The host's own.

@@ -52,6 +52,21 @@ TEST(CommandLine, VersionNamesCommitAndPaths) {
     EXPECT_NE(result.output.find(part), std::string::npos) << result.output;
 }
 
+// With or without the CUDA backend in the build, with or without a GPU: the field is named, and what to do.
+TEST(CommandLine, BackendsAreNamed) {
+  for (const char* command : {"run", "batch", "serve", "replay"}) {
+    const ProgramResult help = deepinfer({command, "--help"});
+    EXPECT_NE(help.output.find("--gpu-memory-utilization"), std::string::npos) << command;
+  }
+  expect_error(deepinfer({"run", "hi", "--backend", "gpu"}), 2, {"--backend", "`gpu`", "cpu, cuda, reference"});
+  expect_error(deepinfer({"run", "hi", "--gpu-memory-utilization", "0.5"}), 3,
+               {"--gpu-memory-utilization", "--backend is cpu", "allowed: with --backend cuda"});
+  expect_error(deepinfer({"run", "hi", "--backend", "cuda", "--gpu-memory-utilization", "1.5"}), 2,
+               {"--gpu-memory-utilization", "1.5", "(0, 1]"});
+  const ProgramResult cuda = deepinfer({"run", "hi", "--backend", "cuda", "--max-tokens", "1"});
+  if (cuda.exit_code != 0) expect_error(cuda, 4, {"--backend", "cuda"});
+}
+
 TEST(CommandLine, UsageErrorsAreOneLineAndExitWithTwo) {
   expect_error(deepinfer({}), 2, {"no command given", "run, chat, inspect, tokenize, batch, serve"});
   expect_error(deepinfer({"server"}), 2, {"server"});

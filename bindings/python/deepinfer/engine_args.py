@@ -119,9 +119,12 @@ class EngineArgs:
             _integer("cache_bytes", self.cache_bytes, 1, 2**50)
 
     def cache_size(self) -> int:
-        """Bytes of the cache: those asked for, or 1 GiB, no more than gpu_memory_utilization of the free memory."""
+        """Bytes of the cache: those asked for; 0, what is left, on a GPU; or 1 GiB, no more than
+        gpu_memory_utilization of the free memory."""
         if self.cache_bytes is not None:
             return self.cache_bytes
+        if self.backend == "cuda":
+            return 0
         return max(1 << 20, min(DEFAULT_CACHE_BYTES, int(free_memory() * self.gpu_memory_utilization)))
 
     def core_options(self, environment: Environment) -> "_core.EngineOptions":
@@ -130,6 +133,7 @@ class EngineArgs:
         if self.tokenizer is not None and self.tokenizer != self.model:
             options.tokenizer = _core.locate_model(self.tokenizer)
         options.backend = self.backend
+        options.gpu_memory_utilization = self.gpu_memory_utilization
         options.threads = self.threads
         options.max_context = self.max_model_len or 0
         options.cache_bytes = self.cache_size()

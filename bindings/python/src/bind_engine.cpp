@@ -73,6 +73,7 @@ void bind_options(nb::module_& module) {
           [](PythonEngineOptions& o, const std::string& model) { o.engine.model = model; })
       .def_rw("tokenizer", &PythonEngineOptions::tokenizer)
       .def_rw("backend", &PythonEngineOptions::backend)
+      .def_rw("gpu_memory_utilization", &PythonEngineOptions::gpu_memory_utilization)
       .def_rw("threads", &PythonEngineOptions::threads)
       .def_rw("stats_interval", &PythonEngineOptions::stats_interval)
       .def_rw("request_log", &PythonEngineOptions::request_log)

@@ -25,7 +25,11 @@ ThreadPoolOptions threads_of(const PythonEngineOptions& options) {
 Result<std::unique_ptr<Ops>> make_ops(const PythonEngineOptions& options) {
   if (options.backend != "auto" && !is_backend_name(options.backend))
     return invalid_argument("backend is '" + options.backend + "'; allowed: 'auto', 'cpu', 'cuda', 'reference'");
-  return make_named_backend(options.backend == "auto" ? "cpu" : options.backend, threads_of(options), "backend");
+  BackendOptions backend;
+  if (options.backend != "auto") backend.name = options.backend;
+  backend.threads = threads_of(options);
+  backend.gpu_memory_utilization = options.gpu_memory_utilization;
+  return make_named_backend(backend, "backend");
 }
 
 void print_line(std::string_view line) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "answer.h"
+#include "backends/named_backend.h"
 #include "engine/engine.h"
 #include "engine/metrics/engine_metrics.h"
 #include "engine/text_generation.h"
@@ -20,9 +21,10 @@ struct PythonEngineOptions {
   EngineOptions engine;
   std::string tokenizer;         // folder or tokenizer.json; empty: the model's
   std::string backend = "auto";  // "auto" (the CPU), "cpu", "cuda" or "reference"
-  int threads = 0;               // 0: one per physical core
-  int64_t stats_interval = 0;    // steps between two lines of statistics on standard error; 0: none
-  std::string request_log;       // a new file for every request and answer; empty: none
+  double gpu_memory_utilization = kGpuMemoryUtilization;
+  int threads = 0;             // 0: one per physical core
+  int64_t stats_interval = 0;  // steps between two lines of statistics on standard error; 0: none
+  std::string request_log;     // a new file for every request and answer; empty: none
 };
 
 // More than 0 on an engine's output thread while it runs Python code: a garbage collection there may close the engine,

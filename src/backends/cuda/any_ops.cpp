@@ -34,12 +34,12 @@ AnyOps::~AnyOps() {
   cudaStreamDestroy(stream_.queue());
 }
 
-Status AnyOps::open(bool use_graphs) {
+Status AnyOps::open(bool use_graphs, double memory_share) {
   cudaStream_t queue = nullptr;
   DI_RETURN_IF_ERROR(cuda_status(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), "stream"));
   launches_.open(queue, use_graphs);
   stream_ = Stream(queue, &launches_);
-  return memory_.open(stream_);
+  return memory_.open(stream_, memory_share);
 }
 
 Status AnyOps::prepare(const OpsLimits& limits) {

@@ -25,7 +25,7 @@ Result<bool> graphs_allowed() {
 
 }  // namespace
 
-Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path, bool use_graphs) {
+Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path, bool use_graphs, double memory_share) {
   using cuda::cuda_status;
   int device = 0, major = 0, minor = 0;
   DI_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "no GPU"));
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(std::string_view path, bool use_graph
   } else {
     ops = std::make_unique<cuda::AnyOps>();
   }
-  DI_RETURN_IF_ERROR(ops->open(use_graphs && graphs));
+  DI_RETURN_IF_ERROR(ops->open(use_graphs && graphs, memory_share));
   return std::unique_ptr<Ops>(std::move(ops));
 }
 

@@ -85,11 +85,14 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
     model->hash_ = std::move(hash).value();
     expect_single_rows(model->config_, model->checkpoint_);
   }
+  if (!ops.memory().is_host()) {  // the largest first: where it has no room, nothing else matters
+    DI_ASSIGN_OR_RETURN(model->placed_, allocate_weights(model->config_, model->table_, ops.memory()));
+  }
   DI_ASSIGN_OR_RETURN(Activations activations, Activations::plan(model->config_, limits, ops.memory()));
   DI_RETURN_IF_ERROR(ops.prepare(ops_limits(model->config_, limits)));
   if (!ops.memory().is_host()) {
-    DI_ASSIGN_OR_RETURN(model->placed_, allocate_weights(model->config_, model->table_, ops.memory()));
-    model->weights_ = place_weights(model->config_, model->table_, model->checkpoint_, ops.memory(), model->placed_);
+    DI_ASSIGN_OR_RETURN(model->weights_,
+                        place_weights(model->config_, model->table_, model->checkpoint_, ops.memory(), model->placed_));
   }
   const ForwardParts parts{model->config_, model->table_, model->groups_, model->hash_, model->weights_, ops};
   model->forward_ = std::make_unique<Forward>(parts, limits, std::move(activations));

@@ -30,6 +30,7 @@ class DeepseekV41 final : public Model {
   // weight_exchange.cpp
   Result<std::unique_ptr<PreparedWeights>> prepare_weights(const std::filesystem::path& folder) const override;
   void exchange_weights(PreparedWeights& weights) override;
+  uint64_t placed_weight_bytes() const override { return placed_.size(); }
 
   const Config& config() const { return config_; }
   const LayerTable& layer_table() const { return table_; }

@@ -13,12 +13,13 @@
 
 namespace deepinfer::deepseek_v41 {
 
-// Room for the copy.  kResourceExhausted when the memory has none.
+// Room for the copy.  kResourceExhausted when the memory has none, before any tensor is read.
 Result<Buffer> allocate_weights(const Config& config, const LayerTable& table, Memory& memory);
 
 // Copies the tensors of a checkpoint that bind_weights accepts into the room.  Returns views of the copy, and of the
-// checkpoint for the Engram tables.  The same tensors lie at the same places each time.
-Weights place_weights(const Config& config, const LayerTable& table, const Checkpoint& checkpoint, Memory& memory,
+// checkpoint for the Engram tables.  The same tensors lie at the same places each time.  Errors are those of
+// Memory::load.
+Result<Weights> place_weights(const Config& config, const LayerTable& table, const Checkpoint& checkpoint, Memory& memory,
                       Buffer& room);
 
 }  // namespace deepinfer::deepseek_v41

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -88,7 +90,14 @@ void DeepseekV41::exchange_weights(PreparedWeights& weights) {
   if (memory_.is_host()) {
     std::swap(weights_, mapped->weights);
   } else {
-    weights_ = place_weights(config_, table_, checkpoint_, memory_, placed_);
+    Result<Weights> placed = place_weights(config_, table_, checkpoint_, memory_, placed_);
+    if (!placed.ok() && placed.status().code() != StatusCode::kDeviceFailure) {
+      // The copy is half one's and half the other's, and the file that would mend it is lost: as where a mapped page
+      // is.
+      std::fprintf(stderr, "deepinfer: %s\n", placed.status().message().c_str());
+      std::_Exit(kMappedFileLostExitCode);
+    }
+    if (placed.ok()) weights_ = std::move(placed).value();  // else the device is lost, as Ops::health() tells
   }
 }
 

@@ -22,11 +22,13 @@ INSTANTIATE_TEST_SUITE_P(Cuda, Speculation, testing::ValuesIn(generators()), gen
 INSTANTIATE_TEST_SUITE_P(Cuda, Continuation, testing::ValuesIn(generators()), generator_case_name);
 INSTANTIATE_TEST_SUITE_P(Cuda, TakenTokens, testing::ValuesIn(generators()), generator_case_name);
 INSTANTIATE_TEST_SUITE_P(Cuda, Company, testing::ValuesIn(companies()), company_case_name);
+INSTANTIATE_TEST_SUITE_P(Cuda, OtherWeights, testing::ValuesIn(companies()), company_case_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenGenerator);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Speculation);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Continuation);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TakenTokens);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Company);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OtherWeights);
 
 TEST(CudaEngine, HasAGpu) {
   expect_gpu_or_skip();

@@ -4,12 +4,22 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/launch/cuda_status.h"
+#include "backends/cuda/launch/file_upload.h"
 
 namespace deepinfer::cuda {
 
-Status DeviceMemory::open(Stream stream) {
+Status DeviceMemory::open(Stream stream, double share) {
   stream_ = stream;
+  share_ = share;
   return ring_.prepare();
+}
+
+std::optional<MemoryRoom> DeviceMemory::room() const {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return std::nullopt;
+  const auto granted = static_cast<uint64_t>(share_ * static_cast<double>(total));
+  const uint64_t used = total - free;
+  return MemoryRoom{total, granted, granted > used ? granted - used : 0};
 }
 
 Result<std::byte*> DeviceMemory::allocate(uint64_t bytes) {
@@ -52,10 +62,19 @@ void DeviceMemory::finish() {
   if (well()) note(cuda_status(cudaStreamSynchronize(stream_), "CUDA stream"));
 }
 
+Status DeviceMemory::load(std::span<const FilePiece> pieces) {
+  finish();  // what was written there before
+  DI_RETURN_IF_ERROR(status());
+  Status loaded = upload_files(pieces);
+  if (loaded.code() == StatusCode::kDeviceFailure) note(loaded);
+  return loaded;
+}
+
 Status DeviceMemory::status() {
   const std::scoped_lock lock(mutex_);
   return status_;
 }
+
 void DeviceMemory::note(Status status) {
   const std::scoped_lock lock(mutex_);
   if (status_.ok()) status_ = std::move(status);

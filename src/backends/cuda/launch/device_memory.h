@@ -12,9 +12,11 @@ namespace deepinfer::cuda {
 
 class DeviceMemory final : public Memory {
  public:
-  Status open(Stream stream);  // before everything else
+  // Before everything else.  share: of the device's memory that may be in use, (0, 1].
+  Status open(Stream stream, double share);
 
   bool is_host() const override { return false; }
+  std::optional<MemoryRoom> room() const override;
   Result<std::byte*> allocate(uint64_t bytes) override;
   void release(std::byte* data, uint64_t bytes) noexcept override;
   void discard(std::byte* data, uint64_t bytes) override;
@@ -22,6 +24,7 @@ class DeviceMemory final : public Memory {
   void read(void* to, const void* from, size_t bytes) override;
   void copy(void* to, const void* from, size_t bytes) override;
   void finish() override;
+  Status load(std::span<const FilePiece> pieces) override;
 
   // The first error of these calls; later ones do nothing.
   Status status();
@@ -31,6 +34,7 @@ class DeviceMemory final : public Memory {
   bool well();
 
   Stream stream_;     // by its conversion: behind what is recorded
+  double share_ = 1;
   std::mutex mutex_;  // of what is below: calls come from any thread
   WriteRing ring_;
   Status status_;
