@@ -7,6 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#ifdef DEEPINFER_HAS_CUDA
+#include "backends/cuda/ceilings/ceilings.h"
+#endif
+
 namespace deepinfer::bench {
 namespace {
 
@@ -38,6 +42,12 @@ std::optional<double> BenchResult::ratio() const {
 }
 
 std::string hardware_text(std::string_view backend) {
+#ifdef DEEPINFER_HAS_CUDA
+  if (backend.starts_with("cuda/")) {
+    if (const Result<cuda::Device> device = cuda::current_device(); device.ok())
+      return fmt::format("{}, {}, {:.0f} GB", device->name, backend, static_cast<double>(device->memory_bytes) / 1e9);
+  }
+#endif
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   return fmt::format("{}, {} cores, {}, {:.0f} GB", processor_name(), sysconf(_SC_NPROCESSORS_ONLN), backend,
                      memory / 1e9);

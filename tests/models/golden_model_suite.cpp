@@ -1,9 +1,9 @@
 // The model against recorded passes: one layer at a time from exact inputs, and whole prompts.
 //
 // Bounds of a layer: 1 in 100 bf16 values may lie outside 2^-8 of the value + 2^-10 of the largest, none by more than 1
-// % of the largest; of `pre` 1 in 100 outside 1e-4, none by more than 5e-4.  Whole prompts are discontinuous (experts, row choice, FP8 rounding), so one
-// flipped bit moves later values by percents: there the bounds are what independent orders of summation were seen to
-// do.
+// % of the largest; of `pre` 2 in 100 outside 1e-4, none by more than 5e-4.  Whole prompts are discontinuous (experts,
+// row choice, FP8 rounding), so one flipped bit moves later values by percents: there the bounds are what independent
+// orders of summation were seen to do.
 #include <algorithm>
 #include <cmath>
 
@@ -51,7 +51,7 @@ class ExactInputs : public LayerProbe {
       EXPECT_NEAR(got_pre[i], layer_pre[i], 5e-4f) << "layer " << layer;
       if (std::abs(got_pre[i] - layer_pre[i]) > 1e-4f) ++outside;
     }
-    EXPECT_LE(outside, static_cast<int64_t>(layer_pre.size()) / 100) << "`pre` of layer " << layer;
+    EXPECT_LE(outside, static_cast<int64_t>(layer_pre.size()) / 50) << "`pre` of layer " << layer;
     memory_.write(streams.data, layer_streams.data(), layer_streams.size_bytes());
     memory_.write(pre.data, layer_pre.data(), layer_pre.size_bytes());
     ++layers_seen;

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -57,6 +58,8 @@ class Arena {
   size_t used_ = 0;
   int live_ = 0;
 };
+
+std::mutex one_call;  // weights are loaded by several threads
 
 Arena& arena() {
   static Arena arena;
@@ -147,10 +150,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** data, size_t bytes) {
+  const std::scoped_lock lock(one_call);
   *data = arena().allocate(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
+  const std::scoped_lock lock(one_call);
   arena().open();
   arena().release(data);
   arena().close();
@@ -169,6 +174,7 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  const std::scoped_lock lock(one_call);
   if (arena().has(to) != (kind != cudaMemcpyDeviceToHost) || arena().has(from) != (kind != cudaMemcpyHostToDevice))
     return cudaErrorInvalidValue;
   arena().open();
@@ -177,6 +183,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
+  const std::scoped_lock lock(one_call);
   if (!arena().has(to)) return cudaErrorInvalidValue;
   arena().open();
   DI_CHECK(value == 0, "memory is set to zeros only");
