@@ -13,7 +13,7 @@ namespace deepinfer::cuda {
 class DeviceMemory final : public Memory {
  public:
   // Before everything else.  share: of the device's memory that may be in use, (0, 1].
-  Status open(Stream stream, double share);
+  Status open(Stream stream, double share = 1);
 
   bool is_host() const override { return false; }
   std::optional<MemoryRoom> room() const override;
