@@ -52,18 +52,21 @@ Status measure(int64_t bytes, BenchReport& report) {
   DI_RETURN_IF_ERROR(add("read, plain loads", loads, 1e-9, "GB/s", what));
   DI_RETURN_IF_ERROR(add("read, bulk copies", copies, 1e-9, "GB/s", what));
   DI_RETURN_IF_ERROR(add("copy, read and written", measure_copy(bytes), 1e-9, "GB/s", what));
-  DI_RETURN_IF_ERROR(add("BF16 matrices", measure_matrix_peak(MatrixKind::kBf16), 1e-12, "TFLOP/s", "best of 5"));
+  const Result<double> matrices = measure_matrix_peak(MatrixKind::kBf16);
+  DI_RETURN_IF_ERROR(add("BF16 matrices", matrices, 1e-12, "TFLOP/s", "best of 5"));
   DI_RETURN_IF_ERROR(add("FP8 matrices", measure_matrix_peak(MatrixKind::kFp8), 1e-12, "TFLOP/s", "best of 5"));
   DI_RETURN_IF_ERROR(add("graph node", measure_graph_node(GraphEdge::kFull), 1e6, "us", "best of 20, 1,000 nodes"));
   DI_RETURN_IF_ERROR(add("graph node, programmatic launch", measure_graph_node(GraphEdge::kProgrammatic), 1e6, "us",
                          "best of 20, 1,000 nodes"));
-  if (!copies.ok()) return {};  // no kernels for this GPU yet
-  const double read = std::max(*loads, *copies);
-  for (const int64_t rows : {1, 6, 8}) DI_RETURN_IF_ERROR(bench::bench_gpu_dense(rows, read, report));
-  for (const int64_t rows : {1, 8, 64, 2048}) DI_RETURN_IF_ERROR(bench::bench_gpu_rows(rows, read, report));
-  return {};
+  if (!matrices.ok()) return {};  // no kernels for this GPU yet
+  const bench::GpuLimits limits{.read = std::max(*loads, *copies), .multiply = *matrices};
+  for (const int64_t rows : {1, 6, 8, 16, 32, 128, 512, 2048, 8192})
+    DI_RETURN_IF_ERROR(bench::bench_gpu_dense(rows, limits, report));
+  for (const int64_t rows : {1, 8, 64, 2048}) DI_RETURN_IF_ERROR(bench::bench_gpu_rows(rows, limits.read, report));
   constexpr std::array<int64_t, 5> kDecodeRows = {1, 6, 16, 64, 256};
-  return bench::bench_gpu_experts_decode(kDecodeRows, read, report);
+  DI_RETURN_IF_ERROR(bench::bench_gpu_experts_decode(kDecodeRows, limits.read, report));
+  constexpr std::array<int64_t, 2> kPrefillRows = {2048, 8192};
+  return bench::bench_gpu_experts_prefill(kPrefillRows, limits.multiply, report);
 }
 
 // The file into the GPU's memory, as weights go.

@@ -7,7 +7,6 @@
 #include "backends/cuda/any_ops_scratch.h"
 #include "backends/cuda/kernels/engram/engram.h"
 #include "backends/cuda/kernels/experts/experts.h"
-#include "backends/cuda/kernels/products/products.h"
 #include "backends/cuda/kernels/records/records.h"
 #include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/kernels/streams/streams.h"
@@ -94,12 +93,16 @@ void AnyOps::add_rows(const AddRows& op) {
   if (well()) note(any_add_rows(op, stream_));
 }
 
+Status AnyOps::product(const Product& product) {
+  return any_product(product, stream_);
+}
+
 void AnyOps::matmul(const Matmul& op) {
   if (!well() || op.x.rows == 0) return;
   DI_CHECK((op.y.data == nullptr) != (op.y32.data == nullptr), "exactly one of y and y32 has data");
   DI_CHECK(op.x.columns == op.weight.k, "the width of x is the weight's k");
   check_alignment(op.weight, op.x);
-  note(any_product({op.x, op.weight, 1, op.y, op.y32}, stream_));
+  note(product({op.x, op.weight, 1, op.y, op.y32}));
 }
 
 void AnyOps::grouped_matmul(const GroupedMatmul& op) {
@@ -107,7 +110,7 @@ void AnyOps::grouped_matmul(const GroupedMatmul& op) {
   DI_CHECK(op.weight.n % (op.groups * 32) == 0 && op.x.columns == op.groups * op.weight.k,
            "n is a multiple of groups * 32, x is [rows, groups * k]");
   check_alignment(op.weight, op.x);
-  note(any_product({op.x, op.weight, op.groups, op.y, {}}, stream_));
+  note(product({op.x, op.weight, op.groups, op.y, {}}));
   if (op.quantize) quantize_activation({op.y, op.y});
 }
 
@@ -168,7 +171,7 @@ void AnyOps::route(const Route& op) {
   DI_CHECK(op.x.rows * op.gate.n * 4 <= scores_.bytes(), "rows and experts of limits");
   check_alignment(op.gate, op.x);
   const MatrixView<float> scores(scores_.as<float>(), op.x.rows, op.gate.n);
-  note(any_product({op.x, op.gate, 1, {}, scores}, stream_));
+  note(product({op.x, op.gate, 1, {}, scores}));
   if (well()) note(any_route(op, scores, stream_));
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cuda/kernels/products/products.h"
 #include "backends/cuda/launch/device_buffer.h"
 #include "backends/cuda/launch/device_memory.h"
 #include "backends/cuda/launch/launch_list.h"
@@ -67,6 +68,8 @@ class AnyOps : public Ops {
     if (status_.ok() && !status.ok()) status_ = std::move(status);
   }
   Stream stream() const { return stream_; }
+  // Every dense product, the router's too; what it gets is checked.
+  virtual Status product(const Product& product);
 
   // sparse_attention and index_topk of the sequences that one list holds.  window_rows: of a row, at most.
   virtual Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows);

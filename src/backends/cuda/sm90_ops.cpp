@@ -2,6 +2,7 @@
 
 #include "backends/cuda/any_ops_scratch.h"
 #include "backends/cuda/kernels/attention/attention.h"
+#include "backends/cuda/kernels/products/sm90_products.h"
 #include "backends/cuda/kernels/selection/selection.h"
 #include "base/check.h"
 
@@ -32,6 +33,10 @@ Status Sm90Ops::select(const IndexTopk& op, const SequenceList<IndexSequence>& l
   if (!sm90_index_takes(op)) return AnyOps::select(op, list, most_visible);
   const auto splits = [](const IndexTopk&, int64_t keys, int64_t rows) { return sm90_index_splits(keys, rows); };
   return select_by({splits, sm90_index_scores, sm90_index_best}, op, list, most_visible);
+}
+
+Status Sm90Ops::product(const Product& product) {
+  return sm90_product(product, stream());
 }
 
 }  // namespace deepinfer::cuda

@@ -18,6 +18,7 @@ class Sm90Ops final : public AnyOps {
   void mixture_of_experts(const MixtureOfExperts& op) override;
 
  protected:
+  Status product(const Product& product) override;
   Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows) override;
   Status select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible) override;
 

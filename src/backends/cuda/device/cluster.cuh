@@ -24,6 +24,12 @@ __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory"); }
+// The same, but only the initialisation of barriers (bulk_copy.cuh) is ordered: release would wait for every copy that
+// is on its way.
+__device__ __forceinline__ void cluster_arrive_for_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait_for_barriers() { asm volatile("barrier.cluster.wait.aligned;\n" ::: "memory"); }
 
 // The address in the cluster of what lies at the shared address `shared` in its block `block`.
 __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, uint32_t block) {
@@ -33,6 +39,16 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, uint32_t bl
 }
 __device__ __forceinline__ void store_in_cluster(uint32_t address, float value) {
   asm volatile("st.shared::cluster.f32 [%0], %1;\n" ::"r"(address), "f"(value) : "memory");
+}
+// Stores there and counts 4 bytes on a barrier of the same block.
+__device__ __forceinline__ void store_in_cluster(uint32_t address, float value, uint32_t barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];\n" ::"r"(address),
+               "r"(__float_as_uint(value)), "r"(barrier)
+               : "memory");
+}
+// Arrives at a barrier of another block: what the thread has read there may be overwritten.
+__device__ __forceinline__ void arrive_in_cluster(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 // From this block's shared memory to a block of the cluster, completing on a barrier there; bytes and addresses are
 // multiples of 16.

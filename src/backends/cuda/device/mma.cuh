@@ -25,4 +25,18 @@ __device__ __forceinline__ void load_matrices(uint32_t (&m)[4], uint32_t row_add
                : "r"(row_address));
 }
 
+// The way back, lanes as above; and transposed, so that a row in shared memory is a column of the matrix.
+__device__ __forceinline__ void store_matrices(uint32_t row_address, uint32_t m0, uint32_t m1, uint32_t m2,
+                                               uint32_t m3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(row_address), "r"(m0),
+               "r"(m1), "r"(m2), "r"(m3)
+               : "memory");
+}
+__device__ __forceinline__ void store_matrices_transposed(uint32_t row_address, uint32_t m0, uint32_t m1, uint32_t m2,
+                                                          uint32_t m3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(row_address), "r"(m0),
+               "r"(m1), "r"(m2), "r"(m3)
+               : "memory");
+}
+
 }  // namespace deepinfer::cuda

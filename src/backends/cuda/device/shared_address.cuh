@@ -9,4 +9,17 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// The same value, in a register: what it was computed from is forgotten, so that it is not computed again at each use.
+__device__ __forceinline__ uint32_t kept(uint32_t value) {
+  uint32_t same;
+  asm volatile("mov.b32 %0, %1;\n" : "=r"(same) : "r"(value));
+  return same;
+}
+template <typename T>
+__device__ __forceinline__ T* kept(T* pointer) {
+  T* same;
+  asm volatile("mov.b64 %0, %1;\n" : "=l"(same) : "l"(pointer));
+  return same;
+}
+
 }  // namespace deepinfer::cuda

@@ -26,7 +26,7 @@ Result<cudaGraphNode_t> add_node(cudaGraph_t graph, const RecordedLaunch& launch
   const cudaKernelNodeParams node_parameters = parameters(shape, arguments);
   cudaGraphNode_t node = nullptr;
   DI_RETURN_IF_ERROR(cuda_status(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &node_parameters), launch.name));
-  if (shape.cluster > 1) {
+  if (shape.cluster > 0) {
     cudaLaunchAttributeValue value = {};
     value.clusterDim.x = shape.cluster;
     value.clusterDim.y = value.clusterDim.z = 1;

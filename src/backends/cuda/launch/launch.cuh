@@ -23,20 +23,20 @@ inline int64_t divided_up(int64_t count, int64_t by) {
 }
 
 struct LaunchOptions {
-  unsigned cluster = 1;  // blocks, along x
+  unsigned cluster = 0;  // blocks, along x; 0: a kernel that knows of no clusters
   // The kernel calls wait_for_previous_kernels() (device/launch_dependency.cuh) in every thread before it touches what
   // another kernel may write or read: it may be launched while the one in front of it still runs.
   bool early = false;
 };
 // Of a kernel whose first statement is follow_previous_kernels().
-constexpr LaunchOptions kEarly{.cluster = 1, .early = true};
+constexpr LaunchOptions kEarly{.cluster = 0, .early = true};
 
 // At once, on a stream without a list.
 template <typename Arguments>
 Status start_kernel(const LaunchShape& shape, std::string_view name, const void* arguments, CUstream_st* queue) {
   cudaLaunchAttribute attributes[2];
   unsigned count = 0;
-  if (shape.cluster > 1) {
+  if (shape.cluster > 0) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
     attributes[count++].val.clusterDim = {shape.cluster, 1, 1};
   }

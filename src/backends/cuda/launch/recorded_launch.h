@@ -18,7 +18,7 @@ struct LaunchShape {
   unsigned grid[3] = {1, 1, 1};  // blocks
   int threads = 0;               // of a block
   int64_t shared = 0;            // bytes of dynamic shared memory of a block
-  unsigned cluster = 1;          // blocks of a cluster
+  unsigned cluster = 0;          // blocks of a cluster; 0: launched without
   bool early = false;            // may be launched before the kernel in front of it has ended: it waits by itself
 
   // Whether the two differ in the grid at most: all that a node of an executable graph can change.

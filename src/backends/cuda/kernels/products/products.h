@@ -10,7 +10,6 @@
 
 #include <cstdint>
 
-#include "backends/cuda/kernels/dense/dense.h"
 #include "backends/cuda/launch/stream.h"
 #include "base/status.h"
 #include "ops/linear.h"
@@ -21,8 +20,11 @@ constexpr int64_t kProductPiece = 64;
 inline int64_t product_pieces(int64_t k) {
   return (k + kProductPiece - 1) / kProductPiece;
 }
+// The least power of two, at most 16, that leaves a part no more than 5 pieces.
 inline int product_parts(int64_t k) {
-  return dense_parts(product_pieces(k));
+  int parts = 1;
+  while (parts < 16 && product_pieces(k) > 5 * parts) parts *= 2;
+  return parts;
 }
 
 struct Product {

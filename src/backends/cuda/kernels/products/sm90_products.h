@@ -1,0 +1,26 @@
+// The products of products.h on Hopper, dense weights in FP8 or BF16.
+//
+// Order of a sum: that of products.h, but for the places inside a step: there the FP8 kernels have the columns
+// 4 s + 0, 2, 1, 3 of a lane's 16 where products.h has 0, 1, 2, 3.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/kernels/products/products.h"
+#include "backends/cuda/launch/stream.h"
+#include "base/status.h"
+
+namespace deepinfer::cuda {
+
+// The bits are the same whichever takes a row.  The kernels ask for the first weights while the kernels before them on
+// the stream run, where those allow it.
+constexpr int64_t kSm90FewRows = 32;
+constexpr int64_t kSm90PartPieces = 16;  // with 32 scales, one a lane
+bool sm90_few_takes(const Product& product);  // at most kSm90FewRows rows, whose parts fit into shared memory
+Status sm90_product_few(const Product& product, Stream stream);
+Status sm90_product_many(const Product& product, Stream stream);
+// The one that fits; weights in FP4, and k that is no multiple of kProductPiece or has parts of more than
+// kSm90PartPieces pieces, by any_product.
+Status sm90_product(const Product& product, Stream stream);
+
+}  // namespace deepinfer::cuda
