@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -17,7 +18,8 @@
 namespace deepinfer::cuda {
 namespace {
 
-constexpr uint64_t kPart = uint64_t{8} << 20;  // read and copied at once
+constexpr uint64_t kPart = uint64_t{2} << 20;  // read and copied at once
+constexpr int kSlots = 2;                      // parts of a thread in pinned memory
 constexpr int kMostThreads = 16;
 constexpr uint64_t kBytesForAThread = uint64_t{128} << 20;  // less does not pay for its pinned memory
 
@@ -61,20 +63,18 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
   ~Lane() {
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-    for (Slot& slot : slots_) {
+    for (Slot& slot : slots_)
       if (slot.copied != nullptr) cudaEventDestroy(slot.copied);
-      cudaFreeHost(slot.buffer);
-    }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
-  Status open(int device) {
+  // pinned: kSlots parts.
+  Status open(int device, std::byte* pinned) {
     DI_RETURN_IF_ERROR(cuda_status(cudaSetDevice(device), "GPU"));
     DI_RETURN_IF_ERROR(cuda_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     for (Slot& slot : slots_) {
-      void* buffer = nullptr;
-      DI_RETURN_IF_ERROR(cuda_status(cudaMallocHost(&buffer, kPart), "pinned memory for reading weights"));
-      slot.buffer = static_cast<std::byte*>(buffer);
+      slot.buffer = pinned;
+      pinned += kPart;
       DI_RETURN_IF_ERROR(cuda_status(cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming), "event"));
     }
     return {};
@@ -101,8 +101,12 @@ class Lane {
   };
 
   cudaStream_t stream_ = nullptr;
-  std::array<Slot, 2> slots_;
+  std::array<Slot, kSlots> slots_;
   size_t next_ = 0;
+};
+
+struct FreePinned {
+  void operator()(void* data) const { cudaFreeHost(data); }
 };
 
 Status upload(std::span<const FilePiece> pieces) {
@@ -112,15 +116,23 @@ Status upload(std::span<const FilePiece> pieces) {
   for (const FilePiece& piece : list) bytes += piece.bytes;
   int device = 0;
   DI_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "GPU"));
+  const int wanted = std::min(upload_threads(bytes), static_cast<int>(parts.size()));
+  if (wanted == 0) return {};
+  // In one piece: the driver makes one after the other, and slowly.
+  void* data = nullptr;
+  DI_RETURN_IF_ERROR(cuda_status(cudaMallocHost(&data, static_cast<uint64_t>(wanted) * kSlots * kPart),
+                                 "pinned memory for reading weights"));
+  const std::unique_ptr<void, FreePinned> pinned(data);
 
   std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;
   Status first;  // error
-  const auto work = [&] {
+  const auto work = [&](int thread) {
     const Status status = [&]() -> Status {
       Lane lane;
-      DI_RETURN_IF_ERROR(lane.open(device));
+      DI_RETURN_IF_ERROR(
+          lane.open(device, static_cast<std::byte*>(data) + static_cast<uint64_t>(thread) * kSlots * kPart));
       for (size_t part = next++; part < parts.size() && !failed; part = next++)
         DI_RETURN_IF_ERROR(lane.load(std::span(list).subspan(parts[part].first, parts[part].last - parts[part].first)));
       return lane.finish();
@@ -132,14 +144,13 @@ Status upload(std::span<const FilePiece> pieces) {
   };
   {
     std::vector<std::jthread> threads;
-    const int wanted = std::min<int>(upload_threads(bytes), static_cast<int>(parts.size()));
-    threads.reserve(static_cast<size_t>(std::max(0, wanted - 1)));
+    threads.reserve(static_cast<size_t>(wanted - 1));
     try {
-      while (std::ssize(threads) < wanted - 1) threads.emplace_back(work);
+      while (std::ssize(threads) < wanted - 1) threads.emplace_back(work, 1 + static_cast<int>(std::ssize(threads)));
     } catch (const std::system_error&) {
       // The threads that there are do it.
     }
-    work();
+    work(0);
   }
   return first;
 }

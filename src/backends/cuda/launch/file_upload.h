@@ -9,7 +9,7 @@
 
 namespace deepinfer::cuda {
 
-// Complete when it returns; the caller sees to it that nothing else uses these places meanwhile.  Pinned memory: 16 MB
+// Complete when it returns; the caller sees to it that nothing else uses these places meanwhile.  Pinned memory: 4 MiB
 // a thread, given back at the end.  Errors: of the device, of a file (MappedFile::copy), kResourceExhausted.
 Status upload_files(std::span<const FilePiece> pieces);
 
