@@ -21,7 +21,8 @@ struct HyperConnectionWeights {        // of one site (attention or ffn); all fp
 };
 
 // The coefficients of one site, from the stream at that site (formulas in 2.2).  fp32; the Sinkhorn steps divide, they do
-// not multiply by a reciprocal; sums of four are ((a + b) + c) + d.
+// not multiply by a reciprocal; sums of four are ((a + b) + c) + d.  May be under way beside the operations after it, up
+// to the next one on streams: in between nothing writes these streams or touches the coefficients.
 struct HyperConnectionMix {
   MatrixView<const bf16> streams;      // X [rows, c*d]
   HyperConnectionWeights weights;

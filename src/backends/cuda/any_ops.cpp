@@ -66,6 +66,7 @@ Status AnyOps::health() {
 
 void AnyOps::embed_tokens(const EmbedTokens& op) {
   DI_CHECK(op.streams.columns == op.copies * op.table.columns, "streams is [rows, copies * d]");
+  launches_.join();
   if (well()) note(any_embed_tokens(op, stream_));
 }
 
@@ -77,6 +78,7 @@ void AnyOps::gather_rows(const GatherRows& op) {
   GatherRows there = op;
   there.index = ring_.put(op.index, op.y.rows);
   note(ring_.send());
+  launches_.join();
   if (well()) note(any_gather_rows(there, stream_));
 }
 
@@ -118,19 +120,26 @@ void AnyOps::hyper_connection_mix(const HyperConnectionMix& op) {
   if (!well()) return;
   DI_CHECK((kMixCounters + mix_part_floats(op.streams.rows, op.streams.columns)) * 4 <= mix_.bytes(),
            "rows and width of limits");
+  // Nothing but the streams' next operation needs the coefficients: they are made beside the sublayer.
+  launches_.begin_beside();
   note(any_hyper_connection_mix(op, {mix_.as<float>() + kMixCounters, mix_.as<int32_t>()}, stream_));
+  launches_.end_beside();
 }
 void AnyOps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
+  launches_.join();
   if (well()) note(any_hyper_connection_collapse(op, stream_));
 }
 void AnyOps::hyper_connection_expand(const HyperConnectionExpand& op) {
+  launches_.join();
   if (well()) note(any_hyper_connection_expand(op, stream_));
 }
 void AnyOps::hyper_connection_mean(const HyperConnectionMean& op) {
+  launches_.join();
   if (well()) note(any_hyper_connection_mean(op, stream_));
 }
 
 void AnyOps::engram_mix(const EngramMix& op) {
+  launches_.join();
   if (well()) note(any_engram_mix(op, stream_));
 }
 

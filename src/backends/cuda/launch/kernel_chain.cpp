@@ -20,8 +20,7 @@ cudaKernelNodeParams parameters(const LaunchShape& shape, const void*& arguments
   return node;
 }
 
-Result<cudaGraphNode_t> add_node(cudaGraph_t graph, const RecordedLaunch& launch, const void* arguments,
-                                 cudaGraphNode_t before) {
+Result<cudaGraphNode_t> add_node(cudaGraph_t graph, const RecordedLaunch& launch, const void* arguments) {
   const LaunchShape& shape = launch.shape;
   const cudaKernelNodeParams node_parameters = parameters(shape, arguments);
   cudaGraphNode_t node = nullptr;
@@ -33,14 +32,18 @@ Result<cudaGraphNode_t> add_node(cudaGraph_t graph, const RecordedLaunch& launch
     DI_RETURN_IF_ERROR(
         cuda_status(cudaGraphKernelNodeSetAttribute(node, cudaLaunchAttributeClusterDimension, &value), launch.name));
   }
-  if (before == nullptr) return node;
+  return node;
+}
+
+// early: `after` may be launched while `before` runs.
+Status add_edge(cudaGraph_t graph, cudaGraphNode_t before, cudaGraphNode_t after, bool early) {
+  if (before == nullptr) return {};
   cudaGraphEdgeData edge = {};
-  if (shape.early) {
+  if (early) {
     edge.from_port = cudaGraphKernelNodePortProgrammatic;
     edge.type = cudaGraphDependencyTypeProgrammatic;
   }
-  DI_RETURN_IF_ERROR(cuda_status(cudaGraphAddDependencies(graph, &before, &node, &edge, 1), launch.name));
-  return node;
+  return cuda_status(cudaGraphAddDependencies(graph, &before, &after, &edge, 1), "edge of a graph");
 }
 
 }  // namespace
@@ -67,10 +70,18 @@ Result<KernelChain> KernelChain::make(const RecordedLaunches& launches, CUstream
   auto made = std::make_unique<Nodes>();
   DI_RETURN_IF_ERROR(cuda_status(cudaGraphCreate(&made->graph, 0), "graph"));
   made->nodes.reserve(launches.count());
+  cudaGraphNode_t main = nullptr,
+                  side = nullptr;  // the last node of each line; side: none that the main line waits for
   for (size_t i = 0; i < launches.count(); ++i) {
-    const cudaGraphNode_t before = i == 0 ? nullptr : made->nodes.back();
-    DI_ASSIGN_OR_RETURN(const cudaGraphNode_t node, add_node(made->graph, launches[i], launches.arguments(i), before));
+    const LaunchShape& shape = launches[i].shape;
+    DI_ASSIGN_OR_RETURN(const cudaGraphNode_t node, add_node(made->graph, launches[i], launches.arguments(i)));
     made->nodes.push_back(node);
+    DI_RETURN_IF_ERROR(add_edge(made->graph, main, node, shape.early && !shape.beside && !shape.joins));
+    if (shape.beside || shape.joins) {
+      DI_RETURN_IF_ERROR(add_edge(made->graph, side, node, false));
+      side = nullptr;
+    }
+    (shape.beside ? side : main) = node;
   }
   DI_RETURN_IF_ERROR(cuda_status(cudaGraphInstantiate(&made->executable, made->graph, 0), "graph"));
   DI_RETURN_IF_ERROR(cuda_status(cudaGraphUpload(made->executable, queue), "graph"));

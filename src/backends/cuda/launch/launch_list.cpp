@@ -21,7 +21,12 @@ Status LaunchList::add(const LaunchShape& shape, StartKernel start, std::string_
                        size_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (!launches_.has_room(bytes)) DI_RETURN_IF_ERROR(flush_locked());
-  if (status_.ok()) launches_.add(shape, start, name, arguments, bytes);
+  LaunchShape placed = shape;
+  placed.beside = beside_;
+  placed.joins = !beside_ && joins_ && side_line_;
+  side_line_ = beside_ || (side_line_ && !placed.joins);
+  if (!beside_) joins_ = false;
+  if (status_.ok()) launches_.add(placed, start, name, arguments, bytes);
   if (launches_.count() < part_launches_) return status_;
   part_launches_ *= kPartGrowth;
   return flush_locked();
@@ -39,6 +44,7 @@ Status LaunchList::flush_locked() {
   if (lists_ != nullptr) status_ = lists_->upload();
   if (status_.ok()) status_ = chains_.run(launches_, queue_);
   launches_.clear();
+  side_line_ = false;
   return status_;
 }
 

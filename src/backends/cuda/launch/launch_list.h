@@ -27,6 +27,12 @@ class LaunchList {
   void use(UploadRing* lists) { lists_ = lists; }
 
   Status add(const LaunchShape& shape, StartKernel start, std::string_view name, const void* arguments, size_t bytes);
+  // Kernels that are added from now on are of the side line: they run one after the other, behind those that were added
+  // before, and beside those that the main line gets until it joins.  Only graphs make use of that.
+  void begin_beside() { beside_ = true; }
+  void end_beside() { beside_ = false; }
+  // The next kernel of the main line, and so all behind it, waits for the side line.
+  void join() { joins_ = true; }
   // Puts everything that was added on the stream.  The first error stays.
   Status flush();
 
@@ -47,6 +53,8 @@ class LaunchList {
   UploadRing* lists_ = nullptr;
   std::mutex mutex_;  // of what is below
   RecordedLaunches launches_;
+  bool beside_ = false, joins_ = false;
+  bool side_line_ = false;  // has kernels that nothing recorded waits for
   ChainCache chains_;
   size_t part_launches_ = kFirstPart;  // of the part that is recorded
   Status status_;

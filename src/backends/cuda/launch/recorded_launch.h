@@ -20,11 +20,13 @@ struct LaunchShape {
   int64_t shared = 0;            // bytes of dynamic shared memory of a block
   unsigned cluster = 0;          // blocks of a cluster; 0: launched without
   bool early = false;            // may be launched before the kernel in front of it has ended: it waits by itself
+  bool beside = false;           // of the side line: behind what came before it, and the main line does not wait for it
+  bool joins = false;            // of the main line: behind the side line too
 
   // Whether the two differ in the grid at most: all that a node of an executable graph can change.
   bool same_but_for_grid(const LaunchShape& other) const {
     return kernel == other.kernel && threads == other.threads && shared == other.shared && cluster == other.cluster &&
-           early == other.early;
+           early == other.early && beside == other.beside && joins == other.joins;
   }
   bool same_grid(const LaunchShape& other) const {
     return grid[0] == other.grid[0] && grid[1] == other.grid[1] && grid[2] == other.grid[2];
@@ -59,7 +61,7 @@ class RecordedLaunches {
     std::memcpy(lines_[launches_.back().first_line].bytes, arguments, bytes);
     mix(reinterpret_cast<uintptr_t>(shape.kernel));
     mix(static_cast<uint64_t>(shape.threads) << 32 ^ static_cast<uint64_t>(shape.shared) << 4 ^ shape.cluster << 1 ^
-        (shape.early ? 1u : 0u));
+        (shape.early ? 1u : 0u) ^ (shape.beside ? 2u : 0u) << 8 ^ (shape.joins ? 4u : 0u) << 8);
     grids_ = (grids_ ^ shape.grid[0] ^ uint64_t{shape.grid[1]} << 24 ^ uint64_t{shape.grid[2]} << 48) * kPrime;
   }
   void clear() {
