@@ -14,8 +14,10 @@
 #include "bench_report.h"
 #include "command.h"
 #include "engine_options.h"
+#include "load/arriving_prompt.h"
 #include "load/load_run.h"
 #include "load/workload_options.h"
+#include "number_option.h"
 #include "text/json_text.h"
 #include "version.h"
 
@@ -25,6 +27,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   deepinfer bench throughput --concurrency 32 --draft-tokens 0
   deepinfer bench latency --concurrency 8 --workload sharegpt --requests 100
+  deepinfer bench latency --concurrency 4 --arriving-prompt-tokens 100000 --max-context 131072
   deepinfer bench sweep --concurrency 1,2,4,8,16,32 -o sweep.json && tools/plots/plot_sweep.py sweep.json
 
 Workloads: random (tokens drawn at random, lengths --prompt-tokens and --answer-tokens), sharegpt (random tokens with the
@@ -37,6 +40,7 @@ struct Options {
   EngineCommandOptions engine;
   WorkloadCommandOptions workload;
   std::vector<int64_t> concurrency;
+  std::optional<int64_t> arriving_prompt_tokens;
   std::optional<std::string> output;
   bool json = false;
 };
@@ -87,6 +91,40 @@ void report_latency(const LoadResult& result, BenchReport& report) {
   all("whole answer", result.request);
 }
 
+// A stream for each of the concurrency; it answers until the prompt that comes to them has its first token.
+Result<ArrivingPromptResult> measure_arrival(const Options& options, const LoadedEngine& loaded, int64_t concurrency,
+                                             uint64_t salt) {
+  WorkloadOptions workload = workload_of(options);
+  const int64_t alone_tokens = workload.answer_tokens;
+  DI_ASSIGN_OR_RETURN(std::vector<EngineRequest> streams, make_workload(workload, *loaded.tokenizer, concurrency));
+  workload.kind = WorkloadOptions::Kind::kRandom;
+  workload.prompt_tokens = *options.arriving_prompt_tokens;
+  workload.answer_tokens = 1;
+  workload.spread = 0;
+  workload.seed = ~workload.seed;
+  DI_ASSIGN_OR_RETURN(std::vector<EngineRequest> prompts, make_workload(workload, *loaded.tokenizer, 1));
+  for (EngineRequest& stream : streams) {
+    stream.params.max_tokens = 0;  // what the context leaves
+    stream.cache_salt = salt;
+  }
+  prompts.front().cache_salt = salt;
+  return run_arriving_prompt(*loaded.engine, std::move(streams), std::move(prompts.front()), alone_tokens);
+}
+
+void report_arrival(const ArrivingPromptResult& result, std::chrono::milliseconds bound, BenchReport& report) {
+  const std::string at = fmt::format(", {} streams", result.streams);
+  report({"between tokens, median, nothing arriving" + at, 1e3 * result.alone.p50, "ms", {}});
+  report({"between tokens, p99, nothing arriving" + at, 1e3 * result.alone.p99, "ms", {}});
+  // What a stream may wait: a step of the streams themselves, or the bound.
+  const double limit = std::max(1e3 * result.alone.p99, static_cast<double>(bound.count()));
+  const std::string beside = fmt::format(", beside a prompt of {} tokens{}", result.prompt_tokens, at);
+  report({"between tokens, median" + beside, 1e3 * result.beside.p50, "ms", limit});
+  report({"between tokens, p99" + beside, 1e3 * result.beside.p99, "ms", limit,
+          fmt::format("{} waits, {} steps", result.waits_beside, result.steps_beside)});
+  report({"between tokens, longest" + beside, 1e3 * result.longest_beside, "ms", limit});
+  report({fmt::format("first token of {} tokens{}", result.prompt_tokens, at), 1e3 * result.first_token, "ms", {}});
+}
+
 Json percentiles_json(const Percentiles& values) {
   return {{"mean", values.mean}, {"p50", values.p50}, {"p90", values.p90}, {"p99", values.p99}};
 }
@@ -110,6 +148,18 @@ Json point_json(const LoadResult& result) {
           {"first_token_seconds", percentiles_json(result.first_token)},
           {"inter_token_seconds", percentiles_json(result.inter_token)},
           {"request_seconds", percentiles_json(result.request)}};
+}
+
+Json arrival_json(const ArrivingPromptResult& result, std::chrono::milliseconds bound) {
+  return {{"streams", result.streams},
+          {"arriving_prompt_tokens", result.prompt_tokens},
+          {"decode_latency_seconds", 1e-3 * static_cast<double>(bound.count())},
+          {"alone_seconds", percentiles_json(result.alone)},
+          {"beside_seconds", percentiles_json(result.beside)},
+          {"longest_beside_seconds", result.longest_beside},
+          {"waits_beside", result.waits_beside},
+          {"steps_beside", result.steps_beside},
+          {"first_token_seconds", result.first_token}};
 }
 
 Status write_sweep(const std::string& file, const Options& options, const LoadedEngine& loaded, Json points) {
@@ -146,7 +196,8 @@ ExitCode run(Kind kind, const Options& given) {
       return report_usage_error(fmt::format("--concurrency: {} is out of range, allowed: [1, 4096]", one));
   // Everybody runs at the same time unless the engine was asked to take fewer.
   if (!options.engine.max_sequences)
-    options.engine.max_sequences = static_cast<int32_t>(*std::max_element(concurrency.begin(), concurrency.end()));
+    options.engine.max_sequences = static_cast<int32_t>(*std::max_element(concurrency.begin(), concurrency.end()) +
+                                                        (options.arriving_prompt_tokens ? 1 : 0));
   if (!options.engine.step_rows && *options.engine.max_sequences > EngineOptions().step_rows)
     options.engine.step_rows = *options.engine.max_sequences;
   Result<LoadedEngine> loaded = open_engine(options.engine);
@@ -155,6 +206,13 @@ ExitCode run(Kind kind, const Options& given) {
   Json points = Json::array();
   const auto measure_all = [&]() -> Status {
     for (size_t i = 0; i < concurrency.size(); ++i) {
+      if (options.arriving_prompt_tokens) {
+        DI_ASSIGN_OR_RETURN(const ArrivingPromptResult result,
+                            measure_arrival(options, *loaded, concurrency[i], i + 1));
+        report_arrival(result, loaded->options.decode_latency, report);
+        points.push_back(arrival_json(result, loaded->options.decode_latency));
+        continue;
+      }
       DI_ASSIGN_OR_RETURN(const LoadResult result, measure(options, *loaded, concurrency[i], i + 1));
       if (kind == Kind::kLatency) {
         report_latency(result, report);
@@ -179,6 +237,12 @@ void add_load_command(CLI::App& bench, Action& action, Kind kind, const char* na
                   fmt::format("requests at a time, several separated by commas (default: {})", default_concurrency))
       ->delimiter(',')
       ->type_name("N");
+  if (kind == Kind::kLatency) {
+    add_number<int64_t>(command, "--arriving-prompt-tokens", options->arriving_prompt_tokens,
+                        {.lowest = 1, .highest = 1 << 20},
+                        "instead: what running streams wait for their tokens while a prompt of so many comes; they "
+                        "have --answer-tokens tokens before it");
+  }
   command.add_option("-o,--output", options->output, "write all figures as one JSON object to FILE")->type_name("FILE");
   command.add_flag("--json", options->json, "print one JSON object a result");
   add_workload_options(command, options->workload);

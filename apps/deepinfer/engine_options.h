@@ -31,6 +31,7 @@ struct EngineCommandOptions {
   std::optional<double> kv_host_memory;  // GB
   std::optional<int64_t> max_context;
   std::optional<int64_t> step_rows;
+  std::optional<int64_t> decode_latency_ms;
   std::optional<int32_t> draft_tokens;
   DraftSchedule draft_schedule = DraftSchedule::kFresh;
   bool no_prefix_cache = false;

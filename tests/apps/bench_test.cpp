@@ -109,6 +109,19 @@ TEST(Bench, LoadPrintsWhatSendersSee) {
                                   "4096", "--draft-schedule", "all", "--concurrency", "2", "--json"});
   ASSERT_EQ(latency.exit_code, 0) << latency.errors;
   EXPECT_EQ(objects(latency.output).size(), 12u);
+  const auto arrival =
+      deepinfer({"bench", "latency", "--concurrency", "2", "--arriving-prompt-tokens", "700", "--answer-tokens", "5",
+                 "--step-rows", "64", "--decode-latency-ms", "30", "--max-context", "4096", "--json"});
+  ASSERT_EQ(arrival.exit_code, 0) << arrival.errors;
+  const std::vector<Json> waits = objects(arrival.output);
+  ASSERT_EQ(waits.size(), 6u);
+  EXPECT_EQ(waits[3]["name"], "between tokens, p99, beside a prompt of 700 tokens, 2 streams");
+  EXPECT_GT(waits[3]["value"], 0);
+  EXPECT_GE(waits[3]["limit"], 30);
+  const auto too_short = deepinfer({"bench", "latency", "--concurrency", "2", "--arriving-prompt-tokens", "100",
+                                    "--prompt-tokens", "10", "--answer-tokens", "200", "--max-context", "150"});
+  EXPECT_EQ(too_short.exit_code, 3) << too_short.output;
+  EXPECT_NE(too_short.errors.find("before the arriving prompt had its first"), std::string::npos) << too_short.errors;
   EXPECT_EQ(deepinfer({"bench", "throughput", "--concurrency", "0"}).exit_code, 2);
   EXPECT_EQ(deepinfer({"bench", "throughput", "--workload", "/no/such/file"}).exit_code, 3);
 }

@@ -30,7 +30,7 @@ constexpr int kOutputs = 16;             // of a tile
 constexpr int kPieceColumns = static_cast<int>(kProductPiece);
 constexpr int kMostBlocks = 8;           // of a cluster
 constexpr int kMostShared = 220 * 1024;  // dynamic
-constexpr int kGoodX = 48 * 1024;
+constexpr int kGoodX = 48 * 1024;        // of dynamic memory beside the rings, so that a next kernel finds room
 
 struct Arguments {
   const uint16_t* x;
@@ -48,8 +48,8 @@ struct Arguments {
   int x_pitch;   // bytes from a row of x to the next in shared memory
 };
 
-template <Format kFormat, int kRowTiles, int kSegment, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks) product_few(const Arguments arguments) {
+template <Format kFormat, int kRowTiles, int kSegment>
+__global__ void __launch_bounds__(kThreads, 1) product_few(const Arguments arguments) {
   constexpr int kRows = 8 * kRowTiles;
   constexpr int kColumnBytes = Piece<kFormat>::kColumnBytes, kPieceBytes = kPieceColumns * kColumnBytes;
   constexpr int kRingBytes = kWarps * kSegment * Piece<kFormat>::kWarpBytes;
