@@ -83,7 +83,9 @@ struct Steps {
   std::vector<int> distinct;  // experts by layer
 };
 
-Result<Steps> random_steps(cuda::DeviceMemory& memory, std::mt19937_64& random, int64_t rows) {
+// choosable: of all experts, other ones for each layer; as few as 60 make a batch whose rows agree.
+Result<Steps> random_steps(cuda::DeviceMemory& memory, std::mt19937_64& random, int64_t rows,
+                           int choosable = kExperts) {
   Steps steps;
   DI_ASSIGN_OR_RETURN(steps.x, cuda::DeviceBuffer::allocate(rows * kHidden * 2));
   DI_ASSIGN_OR_RETURN(steps.expert, cuda::DeviceBuffer::allocate(kLayers * rows * kTopK * 4));
@@ -101,18 +103,18 @@ Result<Steps> random_steps(cuda::DeviceMemory& memory, std::mt19937_64& random, 
   std::normal_distribution<float> normal;
   std::vector<bf16> x(static_cast<size_t>(rows * kHidden));
   for (bf16& value : x) value = to_bf16(normal(random));
-  // Layers take different experts while there are enough, so that no cache holds one.
   std::vector<int32_t> order(kExperts), expert;
   std::iota(order.begin(), order.end(), 0);
   std::vector<float> weight;
   for (int layer = 0; layer < kLayers; ++layer) {
     std::vector<bool> chosen(kExperts);
-    if (rows * kTopK * kLayers > kExperts || layer == 0) std::shuffle(order.begin(), order.end(), random);
+    if (layer == 0 || choosable == kExperts) std::shuffle(order.begin(), order.end(), random);
+    // The next layer's are other ones while there are enough, so that no cache holds them.
+    std::rotate(order.begin(), order.begin() + choosable % kExperts, order.end());
     for (int64_t row = 0; row < rows; ++row) {
-      if (rows * kTopK * kLayers > kExperts) std::shuffle(order.begin(), order.end(), random);
-      const int64_t first = rows * kTopK * kLayers > kExperts ? 0 : (layer * rows + row) * kTopK;
+      std::shuffle(order.begin(), order.begin() + choosable, random);
       for (int k = 0; k < kTopK; ++k) {
-        expert.push_back(order[static_cast<size_t>(first + k)]);
+        expert.push_back(order[static_cast<size_t>(k)]);
         chosen[static_cast<size_t>(expert.back())] = true;
         weight.push_back(0.25f);
       }
@@ -146,13 +148,13 @@ cuda::Experts step_of(const Weights& weights, const Steps& steps, int64_t rows, 
 
 }  // namespace
 
-Status bench_gpu_experts_decode(std::span<const int64_t> rows_of_steps, double read, ResultSink sink) {
+Status bench_gpu_experts_decode(std::span<const DecodeStep> decode_steps, double read, ResultSink sink) {
   std::mt19937_64 random(1);
   cuda::DeviceMemory memory;
   DI_RETURN_IF_ERROR(memory.open(nullptr));
   DI_ASSIGN_OR_RETURN(const Weights weights, random_weights(memory, random));
-  for (const int64_t rows : rows_of_steps) {
-    DI_ASSIGN_OR_RETURN(const Steps steps, random_steps(memory, random, rows));
+  for (const auto& [rows, choosable] : decode_steps) {
+    DI_ASSIGN_OR_RETURN(const Steps steps, random_steps(memory, random, rows, choosable));
     const int64_t distinct = std::accumulate(steps.distinct.begin(), steps.distinct.end(), int64_t{0});
     // hidden: of the bytes of w1 and w3, two thirds; output: of w2.
     const auto measure = [&](const char* name, double share, bool hidden, bool output) -> Status {
@@ -175,7 +177,7 @@ Status bench_gpu_experts_decode(std::span<const int64_t> rows_of_steps, double r
       const bool with_shared = (hidden && output) || rows < kHeavyRows;
       const double bytes =
           share * static_cast<double>(distinct * kRoutedBytes + (with_shared ? kLayers * kSharedBytes : 0));
-      sink({.name = fmt::format("{}, {} rows", name, rows),
+      sink({.name = fmt::format("{}, {} rows{}", name, rows, choosable < kExperts ? " that agree" : ""),
             .value = bytes / seconds / 1e9,
             .unit = "GB/s",
             .limit = read / 1e9,

@@ -63,10 +63,10 @@ Status measure(int64_t bytes, BenchReport& report) {
   for (const int64_t rows : {1, 6, 8, 16, 32, 128, 512, 2048, 8192})
     DI_RETURN_IF_ERROR(bench::bench_gpu_dense(rows, limits, report));
   for (const int64_t rows : {1, 8, 64, 2048}) DI_RETURN_IF_ERROR(bench::bench_gpu_rows(rows, limits.read, report));
-  constexpr std::array<int64_t, 5> kDecodeRows = {1, 6, 16, 64, 256};
-  DI_RETURN_IF_ERROR(bench::bench_gpu_experts_decode(kDecodeRows, limits.read, report));
-  constexpr std::array<int64_t, 2> kPrefillRows = {2048, 8192};
-  return bench::bench_gpu_experts_prefill(kPrefillRows, limits.multiply, report);
+  constexpr std::array<bench::DecodeStep, 6> kDecode = {{{1}, {6}, {16}, {64}, {64, 60}, {256}}};
+  DI_RETURN_IF_ERROR(bench::bench_gpu_experts_decode(kDecode, limits.read, report));
+  constexpr std::array<int64_t, 2> kPrefill = {2048, 8192};
+  return bench::bench_gpu_experts_prefill(kPrefill, limits.multiply, report);
 }
 
 // The file into the GPU's memory, as weights go.

@@ -37,30 +37,34 @@ Status ExpertTables::prepare(int experts, Stream stream) {
   return {};
 }
 
-Result<const ExpertPointers*> ExpertTables::table(const ExpertWeights* experts, int count) {
+const ExpertPointers* ExpertTables::table(size_t slot) const {
+  return device_.as<ExpertPointers>() + slot * static_cast<size_t>(experts_);
+}
+
+const ExpertPointers* ExpertTables::find(const ExpertWeights* experts, int count) const {
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.place == experts && std::equal(experts, experts + count, entry.content.begin(), entry.content.end(),
+                                                [](const auto& a, const auto& b) { return same(a, b); });
+  });
+  return known == entries_.end() ? nullptr : table(static_cast<size_t>(known - entries_.begin()));
+}
+
+Result<const ExpertPointers*> ExpertTables::add(const ExpertWeights* experts, int count) {
   DI_CHECK(count <= experts_, "experts of limits");
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.place == experts; });
-  const auto slot = static_cast<size_t>(found - entries_.begin());
-  const ExpertPointers* const table = device_.as<ExpertPointers>();
-  const auto at = [&](size_t i) { return table + i * static_cast<size_t>(experts_); };
-  if (found != entries_.end() && std::equal(experts, experts + count, found->content.begin(), found->content.end(),
-                                            [](const ExpertWeights& a, const ExpertWeights& b) { return same(a, b); }))
-    return at(slot);
-  size_t to = slot;
-  if (found == entries_.end()) {
-    if (entries_.size() < kTables) {
-      entries_.emplace_back();
-    } else {
-      to = next_;
-      next_ = (next_ + 1) % kTables;
-    }
+  const auto old = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.place == experts; });
+  auto slot = static_cast<size_t>(old - entries_.begin());
+  if (old == entries_.end() && slot == kTables) {
+    slot = next_;
+    next_ = (next_ + 1) % kTables;
   }
-  // A copy that reads the pinned place may still be on its way.
-  const bool used = !entries_[to].content.empty();
-  if (used) DI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(stream_), "experts"));
-  entries_[to] = {experts, std::vector<ExpertWeights>(experts, experts + count)};
-  DI_RETURN_IF_ERROR(upload(to));
-  return at(to);
+  if (slot < entries_.size()) {  // a copy that reads the pinned place may still be on its way
+    DI_RETURN_IF_ERROR(cuda_status(cudaStreamSynchronize(stream_), "experts"));
+  } else {
+    entries_.emplace_back();
+  }
+  entries_[slot] = {experts, std::vector<ExpertWeights>(experts, experts + count)};
+  DI_RETURN_IF_ERROR(upload(slot));
+  return table(slot);
 }
 
 Status ExpertTables::upload(size_t slot) {

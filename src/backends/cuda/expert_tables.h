@@ -20,9 +20,11 @@ class ExpertTables {
 
   // Room for kTables lists of at most so many experts.
   Status prepare(int experts, Stream stream);
-  // The table of a list, on the device for kernels that are launched from now on.  A list is known by its place in the
-  // host's memory and by its content; one more than there is room for takes the place of the one made first.
-  Result<const ExpertPointers*> table(const ExpertWeights* experts, int count);
+  // The table of a list where it is known, by its place in the host's memory and by its content; else null.
+  const ExpertPointers* find(const ExpertWeights* experts, int count) const;
+  // Makes the table of a list that is not known, on the device for kernels that are launched from now on.  One more than
+  // there is room for takes the place of the one made first.
+  Result<const ExpertPointers*> add(const ExpertWeights* experts, int count);
 
  private:
   static constexpr size_t kTables = 128;
@@ -31,6 +33,7 @@ class ExpertTables {
     const ExpertWeights* place = nullptr;
     std::vector<ExpertWeights> content;
   };
+  const ExpertPointers* table(size_t slot) const;
   Status upload(size_t slot);
 
   int experts_ = 0;

@@ -69,13 +69,14 @@ Status Sm90Mixture::run(const MixtureOfExperts& op, Stream stream) {
   experts.width = first != nullptr && top_k > 0 ? first->w1.n : op.shared.w1.n;
   experts.expert_count = op.expert_count;
   experts.limit = op.limit;
-  if (op.expert_count > 0) {
+  if (op.expert_count > 0) experts.experts = tables_.find(op.experts, op.expert_count);
+  if (op.expert_count > 0 && experts.experts == nullptr) {
     DI_CHECK(std::all_of(op.experts, op.experts + op.expert_count,
                          [&](const ExpertWeights& expert) {
                            return expert.w1.empty() || has_format(expert, first->w1.format, d, first->w1.n);
                          }),
              "the experts of a layer have one width and the same formats, on 16-byte boundaries");
-    DI_ASSIGN_OR_RETURN(experts.experts, tables_.table(op.experts, op.expert_count));
+    DI_ASSIGN_OR_RETURN(experts.experts, tables_.add(op.experts, op.expert_count));
   }
   if (!op.shared.w1.empty()) {
     const auto bytes = [](const LinearWeight& weight) { return static_cast<const uint8_t*>(weight.data); };

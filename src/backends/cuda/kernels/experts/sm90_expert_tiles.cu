@@ -100,6 +100,7 @@ __global__ void __launch_bounds__(kWarps * 32) gather_rows(const Arguments argum
   const int lane = lane_id(), row = lane / 4, t = lane % 4, top_k = static_cast<int>(experts.expert.columns);
   const int choices = static_cast<int>(experts.x.rows) * top_k;
   const int choice = tiles.choice[group * kImageRows + row];
+  const unsigned rows_there = __ballot_sync(kAllLanes, choice >= 0);  // all four lanes of a row or none
   if (choice < 0) return;
   const bf16* const from = row_of(experts.x, choice >= choices ? choice - choices : choice / top_k);
   const int chunks = static_cast<int>(experts.x.columns) / kExpertChunk;
@@ -109,8 +110,22 @@ __global__ void __launch_bounds__(kWarps * 32) gather_rows(const Arguments argum
     uint32_t pairs[kChunkPairs];
 #pragma unroll
     for (int j = 0; j < 4; ++j) pair_columns(pairs + 4 * j, columns[j]);
+    // Word u of piece 4 b + t lies in lane u of the four: they exchange, so that each stores whole pieces.
 #pragma unroll
-    for (int i = 0; i < kChunkPairs; ++i) *reinterpret_cast<uint32_t*>(to + image_offset(row, i, t)) = pairs[i];
+    for (int b = 0; b < kChunkPairs / 4; ++b) {
+      const uint32_t own[4] = {pairs[4 * b], pairs[4 * b + 1], pairs[4 * b + 2], pairs[4 * b + 3]};
+      uint32_t piece[4] = {};
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        const int other = t ^ step;
+        const uint32_t sent = other == 0 ? own[0] : other == 1 ? own[1] : other == 2 ? own[2] : own[3];
+        const uint32_t got = step == 0 ? sent : __shfl_xor_sync(rows_there, sent, step);
+#pragma unroll
+        for (int u = 0; u < 4; ++u) piece[u] = other == u ? got : piece[u];
+      }
+      *reinterpret_cast<uint4*>(to + image_offset(row, 4 * b + t, 0)) =
+          make_uint4(piece[0], piece[1], piece[2], piece[3]);
+    }
   }
 }
 
