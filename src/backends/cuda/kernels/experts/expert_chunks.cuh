@@ -20,6 +20,11 @@ __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
                : "r"(address));
   return v;
 }
+__device__ __forceinline__ uint2 load_shared_8(uint32_t address) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];\n" : "=r"(v.x), "=r"(v.y) : "r"(address));
+  return v;
+}
 __device__ __forceinline__ uint32_t load_shared_byte(uint32_t address) {
   uint32_t v;
   asm volatile("ld.shared.u8 %0, [%1];\n" : "=r"(v) : "r"(address));

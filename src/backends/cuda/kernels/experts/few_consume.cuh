@@ -82,8 +82,9 @@ struct FewChoicesOf {
 // Barriers of a block.
 struct FewBarriers {
   uint64_t full[kFewMostPlaces], empty[kFewMostPlaces];  // of the ring's places
-  uint64_t summed[kFewSumBuffers], finished[kFewSumBuffers];
+  uint64_t summed[kFewSumBuffers];
   uint64_t listed;
+  int finished;  // turns, times the warps that finish them
 };
 
 // The frame of both kernels; Stage has what differs:
@@ -103,10 +104,9 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
       barrier_init(shared_address(&barriers.full[i]), 1);
       barrier_init(shared_address(&barriers.empty[i]), static_cast<uint32_t>(plan.parts));
     }
-    for (int i = 0; i < kFewSumBuffers; ++i) {
+    for (int i = 0; i < kFewSumBuffers; ++i)
       barrier_init(shared_address(&barriers.summed[i]), static_cast<uint32_t>(plan.parts));
-      barrier_init(shared_address(&barriers.finished[i]), kFewFinish);
-    }
+    barriers.finished = 0;
     barrier_init(shared_address(&barriers.listed), 1);
     barrier_fence_init();
   }
@@ -149,9 +149,10 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
   }
 
   // A turn is a tile and up to 8 rows; turns take the buffers of sums round and round.
-  int buffer = 0;
+  int buffer = 0, number = 0;
   uint32_t buffer_phase = 0;
   const auto next_buffer = [&] {
+    ++number;
     if (++buffer == kFewSumBuffers) {
       buffer = 0;
       buffer_phase ^= 1;
@@ -164,7 +165,10 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
         barrier_wait(shared_address(&barriers.summed[buffer]), buffer_phase);
         stage.finish(sums + buffer * plan.sum_floats, at, choices, first, (warp - kFewMultiply - 1) * 32 + lane);
         __syncwarp();
-        if (lane == 0) barrier_arrive(shared_address(&barriers.finished[buffer]));
+        if (lane == 0) {
+          __threadfence_block();
+          atomicAdd(&barriers.finished, 1);
+        }
       }
     }
     return;
@@ -221,7 +225,10 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
           multiply_tile<LinearWeight::Format::kFp4>(d[t], tile, column, column, chunks, k, x);
         }
       }
-      barrier_wait(shared_address(&barriers.finished[buffer]), buffer_phase ^ 1);
+      // A group may be many turns ahead of another, more than the parity of a barrier could tell.
+      while (*const_cast<volatile int*>(&barriers.finished) < kFewFinish * (number - kFewSumBuffers + 1)) {
+      }
+      __threadfence_block();
       float* const own_sums = sums + buffer * plan.sum_floats + part * kSumFloats;
       store_sums(own_sums, d[0]);
       if constexpr (!kHidden) store_sums(own_sums + plan.parts * kSumFloats, d[1]);

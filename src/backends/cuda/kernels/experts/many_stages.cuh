@@ -3,7 +3,7 @@
 // A block takes 128 weight rows by up to 128 rows of x; the two blocks of a cluster take neighbouring weight rows and the
 // same rows of x, each copying half of x to both.  A warpgroup of the block copies a chunk of 128 columns at a time into
 // the stages of a ring; two warpgroups, of 64 weight rows each, make bf16 fragments of the codes in registers and
-// multiply them with x in shared memory, one half of a chunk while the next is being converted.  Accumulators begin anew
+// multiply them with x in shared memory, one quarter of a chunk while the next is being converted.  Accumulators begin anew
 // with every part of K and are added to the sums at its end, as sm90_experts.h has the order.
 #pragma once
 
@@ -154,7 +154,7 @@ __device__ void many_produce(const ManyArguments& arguments, ManyRing<kFormat> r
   }
 }
 
-// Half a chunk of the lane's two weight rows as fragments of four steps.
+// A quarter of a chunk of the lane's two weight rows as fragments of two steps.
 template <LinearWeight::Format kFormat>
 struct ManyConverter {
   static constexpr bool kFp4 = kFormat == LinearWeight::Format::kFp4;
@@ -178,47 +178,45 @@ struct ManyConverter {
     }
   }
 
-  template <int kHalf>
-  __device__ __forceinline__ void convert(uint32_t (&a)[4][4]) const {
+  // Steps 2 kQuarter and the next.
+  template <int kQuarter>
+  __device__ __forceinline__ void convert(uint32_t (&a)[2][4]) const {
+    uint32_t first[4], second[4];
     if constexpr (kFp4) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const uint32_t lows = word_of(low_codes_, 2 * kHalf + j), highs = word_of(high_codes_, 2 * kHalf + j);
-        const uint32_t first[4] = {e2m1_pair<0>(lows), e2m1_pair<1>(lows), e2m1_pair<2>(lows), e2m1_pair<3>(lows)};
-        const uint32_t second[4] = {e2m1_pair<0>(highs), e2m1_pair<1>(highs), e2m1_pair<2>(highs),
-                                    e2m1_pair<3>(highs)};
-        put(a, j, first, second);
-      }
+      const uint32_t lows = word_of(low_codes_, kQuarter), highs = word_of(high_codes_, kQuarter);
+      pairs(first, lows);
+      pairs(second, highs);
     } else {
-      const auto at = static_cast<uint32_t>(((2 * t_ + kHalf) ^ odd_) * 16);
-      const uint4 lows = load_shared_16(low + at), highs = load_shared_16(high + at);
+      const auto at = static_cast<uint32_t>(((2 * t_ + kQuarter / 2) ^ odd_) * 16 + kQuarter % 2 * 8);
+      const uint2 lows = load_shared_8(low + at), highs = load_shared_8(high + at);
+      pairs(first, lows);
+      pairs(second, highs);
+    }
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const uint32_t l0 = word_of(lows, 2 * j), l1 = word_of(lows, 2 * j + 1);
-        const uint32_t h0 = word_of(highs, 2 * j), h1 = word_of(highs, 2 * j + 1);
-        const uint32_t first[4] = {e4m3_pair<0>(l0, l1), e4m3_pair<1>(l0, l1), e4m3_pair<2>(l0, l1),
-                                   e4m3_pair<3>(l0, l1)};
-        const uint32_t second[4] = {e4m3_pair<0>(h0, h1), e4m3_pair<1>(h0, h1), e4m3_pair<2>(h0, h1),
-                                    e4m3_pair<3>(h0, h1)};
-        put(a, j, first, second);
-      }
+    for (int p = 0; p < 4; ++p) {
+      a[p / 2][p % 2 * 2] = times(first[p], low_scale.first);
+      a[p / 2][p % 2 * 2 + 1] = times(second[p], high_scale.first);
     }
     if (twice) {
 #pragma unroll
-      for (int s = 0; s < 4; ++s)
+      for (int s = 0; s < 2; ++s)
 #pragma unroll
         for (int i = 0; i < 4; ++i) a[s][i] = times(a[s][i], i % 2 == 0 ? low_scale.second : high_scale.second);
     }
   }
 
  private:
-  __device__ __forceinline__ void put(uint32_t (&a)[4][4], int j, const uint32_t (&first)[4],
-                                      const uint32_t (&second)[4]) const {
-#pragma unroll
-    for (int p = 0; p < 4; ++p) {
-      a[2 * j + p / 2][p % 2 * 2] = times(first[p], low_scale.first);
-      a[2 * j + p / 2][p % 2 * 2 + 1] = times(second[p], high_scale.first);
-    }
+  static __device__ __forceinline__ void pairs(uint32_t (&to)[4], uint32_t word) {
+    to[0] = e2m1_pair<0>(word);
+    to[1] = e2m1_pair<1>(word);
+    to[2] = e2m1_pair<2>(word);
+    to[3] = e2m1_pair<3>(word);
+  }
+  static __device__ __forceinline__ void pairs(uint32_t (&to)[4], const uint2& words) {
+    to[0] = e4m3_pair<0>(words.x, words.y);
+    to[1] = e4m3_pair<1>(words.x, words.y);
+    to[2] = e4m3_pair<2>(words.x, words.y);
+    to[3] = e4m3_pair<3>(words.x, words.y);
   }
 
   uint4 low_codes_, high_codes_;
@@ -232,18 +230,20 @@ __device__ __forceinline__ void many_multiply(float (&sums)[kColumns / 2], const
   float d[kColumns / 2];
 #pragma unroll
   for (int i = 0; i < kColumns / 2; ++i) sums[i] = 0;
-  uint32_t a[2][4][4];
+  uint32_t a[2][2][4];
   const auto release = [&](int stage) {
     if (lane_id() < kManyCluster)
       barrier_arrive_in_cluster(ring.empty + static_cast<uint32_t>(8 * stage), static_cast<uint32_t>(lane_id()));
   };
-  const auto multiply = [&](const uint32_t (&half)[4][4], uint32_t x, bool keep) {
+  // Behind it, all but these two steps have been multiplied.
+  const auto multiply = [&](const uint32_t (&quarter)[2][4], uint32_t x, bool keep) {
     wgmma_fence();
 #pragma unroll
-    for (int s = 0; s < 4; ++s)
-      WgmmaBf16<kColumns>::multiply_registers(d, half[s], swizzled_descriptor(x + static_cast<uint32_t>(32 * s), 2048),
-                                              keep || s > 0);
+    for (int s = 0; s < 2; ++s)
+      WgmmaBf16<kColumns>::multiply_registers(
+          d, quarter[s], swizzled_descriptor(x + static_cast<uint32_t>(32 * s), kImageChunkBytes), keep || s > 0);
     wgmma_commit();
+    wgmma_wait<1>();
   };
   int chunk = 0;
 #pragma unroll 1
@@ -256,11 +256,13 @@ __device__ __forceinline__ void many_multiply(float (&sums)[kColumns / 2], const
       const ManyConverter<kFormat> converter(ring, row, t);
       converter.template convert<0>(a[0]);
       multiply(a[0], ring.x(), before >= 0);
-      wgmma_wait<1>();  // the half before has been multiplied
       if (before >= 0) release(before);
       converter.template convert<1>(a[1]);
-      multiply(a[1], ring.x() + 1024, true);
-      wgmma_wait<1>();
+      multiply(a[1], ring.x() + 64, true);
+      converter.template convert<2>(a[0]);
+      multiply(a[0], ring.x() + 1024, true);
+      converter.template convert<3>(a[1]);
+      multiply(a[1], ring.x() + 1024 + 64, true);
       before = ring.stage;
       ring.next();
     }
