@@ -26,8 +26,8 @@ class AnyOps : public Ops {
  public:
   AnyOps() = default;
   ~AnyOps() override;
-  // Before everything else: the stream.  use_graphs: steps that come again run as graphs (launch/launch_list.h); the
-  // bits are the same either way.  memory_share: of the device's memory that may be in use, (0, 1].
+  // Before everything else: the stream.  use_graphs: steps that come again run as graphs and launches overlap
+  // (launch/launch_list.h); the bits are the same either way.  memory_share: of the device's memory that may be in use, (0, 1].
   Status open(bool use_graphs = true, double memory_share = 1);
   LaunchCounts launch_counts() { return launches_.counts(); }
 

@@ -13,6 +13,7 @@ Stream::operator CUstream_st*() const {
 
 void LaunchList::open(CUstream_st* queue, bool use_graphs) {
   queue_ = queue;
+  overlaps_ = use_graphs;
   chains_ = ChainCache(use_graphs);
   launches_.reserve(kMostLaunches, kArgumentBytes);
 }
@@ -22,6 +23,7 @@ Status LaunchList::add(const LaunchShape& shape, StartKernel start, std::string_
   const std::scoped_lock lock(mutex_);
   if (!launches_.has_room(bytes)) DI_RETURN_IF_ERROR(flush_locked());
   LaunchShape placed = shape;
+  placed.early = shape.early && overlaps_;
   placed.beside = beside_;
   placed.joins = !beside_ && joins_ && side_line_;
   side_line_ = beside_ || (side_line_ && !placed.joins);

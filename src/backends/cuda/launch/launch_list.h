@@ -21,7 +21,7 @@ class UploadRing;
 
 class LaunchList {
  public:
-  // Before everything else.
+  // Before everything else.  Without graphs each kernel also waits for the end of the one before.
   void open(CUstream_st* queue, bool use_graphs);
   // The lists that recorded kernels read; it goes to the device in front of them.
   void use(UploadRing* lists) { lists_ = lists; }
@@ -50,6 +50,7 @@ class LaunchList {
   Status flush_locked();
 
   CUstream_st* queue_ = nullptr;
+  bool overlaps_ = true;  // kernels that wait by themselves are launched early
   UploadRing* lists_ = nullptr;
   std::mutex mutex_;  // of what is below
   RecordedLaunches launches_;
