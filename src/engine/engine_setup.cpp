@@ -104,6 +104,19 @@ CacheGeometry geometry(const EngineOptions& o, const CacheLayout& layout) {
   return g;
 }
 
+// A device may have less than a size that was given.
+Status check_room(const CacheGeometry& cache, const CacheLayout& layout, const Memory& memory) {
+  const std::optional<MemoryRoom> room = memory.room();
+  const auto bytes =
+      static_cast<uint64_t>(cache.blocks * layout.bytes_per_block() + cache.state_slots * layout.bytes_per_sequence());
+  if (!room || bytes <= room->free) return {};
+  return {
+      StatusCode::kResourceExhausted,
+      fmt::format("cache and state slots take {} bytes of the GPU's memory; weights and scratch memory leave {}, of {} "
+                  "that may be in use",
+                  bytes, room->free, room->granted)};
+}
+
 // From the file of an earlier start, or measured now.
 StepCost step_cost(EngineSetup& setup) {
   const EngineOptions& o = setup.options;
@@ -189,6 +202,7 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   if (options.max_context == 0) setup.options.max_context = std::min(model_context, held);
 
   DI_RETURN_IF_ERROR(check_host_tier(options.kv_host_bytes, layout));
+  DI_RETURN_IF_ERROR(check_room(cache, layout, setup.ops->memory()));
   DI_ASSIGN_OR_RETURN(CacheMemory memory,
                       CacheMemory::create(layout, cache.blocks, cache.state_slots, setup.ops->memory()));
   setup.memory = std::make_unique<CacheMemory>(std::move(memory));
