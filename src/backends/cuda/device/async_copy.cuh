@@ -12,6 +12,13 @@ __device__ __forceinline__ void async_copy_16(uint32_t shared, const void* globa
 __device__ __forceinline__ void async_copy_4(uint32_t shared, const void* global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(shared), "l"(global) : "memory");
 }
+// Ends a group: the thread's copies since the last one.
+__device__ __forceinline__ void async_copies_commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+// Waits until at most Pending of the thread's groups are unfinished.
+template <int Pending>
+__device__ __forceinline__ void async_copies_wait() {
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(Pending) : "memory");
+}
 // One of the barrier's arrivals, once all copies of the thread so far have ended.
 __device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(barrier) : "memory");

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
+#include "backends/cuda/device/async_copy.cuh"
 #include "backends/cuda/device/fp8.cuh"
 #include "backends/cuda/device/shared_address.cuh"
-#include "backends/cuda/device/weight_stream.cuh"
 #include "ops/linear.h"
 
 namespace deepinfer::cuda {
@@ -32,8 +32,8 @@ __device__ __forceinline__ uint32_t place_in_warp() {
 template <Format kFormat>
 __device__ __forceinline__ void ask_for_piece(uint32_t place, const uint8_t* low, const uint8_t* high) {
   if constexpr (kFormat == Format::kFp8) {
-    copy_async(place, low);
-    copy_async(place + 512, high);
+    async_copy_16(place, low);
+    async_copy_16(place + 512, high);
   } else {
     __syncwarp();  // everybody has read what was there
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -41,8 +41,8 @@ __device__ __forceinline__ void ask_for_piece(uint32_t place, const uint8_t* low
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const uint32_t to = place + row * 128 + ((own + 4 * i) ^ (row & 1)) * 16;
-      copy_async(to, low + (4 * i - own) * 16);
-      copy_async(to + 1024, high + (4 * i - own) * 16);
+      async_copy_16(to, low + (4 * i - own) * 16);
+      async_copy_16(to + 1024, high + (4 * i - own) * 16);
     }
   }
 }

@@ -15,7 +15,6 @@
 #include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/mma.cuh"
 #include "backends/cuda/device/shared_address.cuh"
-#include "backends/cuda/device/weight_stream.cuh"
 #include "backends/cuda/kernels/products/sm90_pieces.cuh"
 #include "backends/cuda/kernels/products/sm90_products.h"
 #include "backends/cuda/launch/launch.cuh"
@@ -30,7 +29,7 @@ constexpr int kOutputs = 16;             // of a tile
 constexpr int kPieceColumns = static_cast<int>(kProductPiece);
 constexpr int kMostBlocks = 8;           // of a cluster
 constexpr int kMostShared = 220 * 1024;  // dynamic
-constexpr int kGoodX = 48 * 1024;        // of dynamic memory beside the rings, so that a next kernel finds room
+constexpr int kGoodX = 68 * 1024;        // of x: every block fetches its own
 
 struct Arguments {
   const uint16_t* x;
@@ -72,15 +71,17 @@ __global__ void __launch_bounds__(kThreads, 1) product_few(const Arguments argum
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      barrier_init(shared_address(&full[i]), 1);
+      barrier_init(shared_address(&full[i]), cluster > 1 ? 1 : kWarps);
       barrier_init(shared_address(&empty[i]), static_cast<uint32_t>(cluster * readers));
     }
     barrier_fence_init();
+    if (cluster > 1) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) barrier_arrive_expect(shared_address(&full[i]), turn_bytes);
+      for (int i = 0; i < 2; ++i) barrier_arrive_expect(shared_address(&full[i]), turn_bytes);
+    }
   }
   __syncthreads();
-  cluster_arrive_for_barriers();
+  if (cluster > 1) cluster_arrive_for_barriers();
 
   const uint8_t* const weight = arguments.weight + int64_t{group} * arguments.n * arguments.k * kColumnBytes;
   const int step_outputs = arguments.tiles * kOutputs;
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, 1) product_few(const Arguments argum
   const auto ask = [&](int i) {
     if (i < next_count)
       ask_for_piece<kFormat>(ring + i * Piece<kFormat>::kWarpBytes, low + i * kPieceBytes, high + i * kPieceBytes);
-    copies_commit();
+    async_copies_commit();
   };
   start_segment();
 #pragma unroll
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(kThreads, 1) product_few(const Arguments argum
     const int first = (warp + turn) % kWarps * 32 + lane, side = turn % 2;  // no warp adds in every turn where few do
     if (first - lane >= readers * 32) return;
     barrier_wait(shared_address(&full[side]), static_cast<uint32_t>(turn / 2 % 2));
-    if (first == 0) barrier_arrive_expect(shared_address(&full[side]), turn_bytes);
+    if (cluster > 1 && first == 0) barrier_arrive_expect(shared_address(&full[side]), turn_bytes);
     const float* const from = sums + side * arguments.parts * sums_part;
     for (int i = first; i < arguments.rows << arguments.own_bits; i += kThreads) {
       const int row = i >> arguments.own_bits, at = i & (own - 1);
@@ -166,21 +167,29 @@ __global__ void __launch_bounds__(kThreads, 1) product_few(const Arguments argum
       }
     }
     __syncwarp();
-    if (turn + 2 < turns && lane < cluster)
-      arrive_in_cluster(cluster_address(shared_address(&empty[side]), static_cast<uint32_t>(lane)));
+    if (turn + 2 < turns) {
+      if (cluster == 1) {
+        if (lane == 0) barrier_arrive(shared_address(&empty[side]));
+      } else if (lane < cluster) {
+        arrive_in_cluster(cluster_address(shared_address(&empty[side]), static_cast<uint32_t>(lane)));
+      }
+    }
   };
   // Where the lane's sums of a turn go: outputs lane / 4 and 8 further of the tile, rows 2 (lane % 4) and the next.
-  uint32_t sums_of[2], full_of[2];
+  uint32_t sums_of[2], full_of[2] = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int at = tile * kOutputs + lane / 4 + 8 * half;
     const auto owner = static_cast<uint32_t>(at >> arguments.own_bits);
     const float* const to = sums + part * sums_part + 2 * (lane % 4) * sums_row + (at & (own - 1));
-    sums_of[half] = cluster_address(shared_address(to), owner);
-    full_of[half] = cluster_address(shared_address(full), owner);
+    sums_of[half] = shared_address(to);
+    if (cluster > 1) {
+      sums_of[half] = cluster_address(sums_of[half], owner);
+      full_of[half] = cluster_address(shared_address(full), owner);
+    }
   }
-  cluster_wait_for_barriers();   // the barriers of the cluster's blocks are there
-  __syncthreads();  // x too
+  if (cluster > 1) cluster_wait_for_barriers();  // the barriers of the cluster's blocks are there
+  __syncthreads();                               // x too
 
   float d[kRowTiles][4] = {};
   int turn = 0;
@@ -199,7 +208,7 @@ __global__ void __launch_bounds__(kThreads, 1) product_few(const Arguments argum
 #pragma unroll
       for (int i = 0; i < kSegment; ++i) {
         if (i < count) {
-          copies_wait<kSegment - 1>();
+          async_copies_wait<kSegment - 1>();
           Piece<kFormat> weights;
           get_piece(weights, ring + i * Piece<kFormat>::kWarpBytes);
           uint4 x[kRowTiles][2];
@@ -230,11 +239,19 @@ __global__ void __launch_bounds__(kThreads, 1) product_few(const Arguments argum
       for (int j = 0; j < kRowTiles; ++j)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          store_in_cluster(
-              sums_of[half] + static_cast<uint32_t>(4 * (side * arguments.parts * sums_part + (8 * j + r) * sums_row)),
-              d[j][2 * half + r], full_of[half] + static_cast<uint32_t>(8 * side));
+          const uint32_t to =
+              sums_of[half] + static_cast<uint32_t>(4 * (side * arguments.parts * sums_part + (8 * j + r) * sums_row));
+          if (cluster == 1) {
+            store_shared(to, d[j][2 * half + r]);
+          } else {
+            store_in_cluster(to, d[j][2 * half + r], full_of[half] + static_cast<uint32_t>(8 * side));
+          }
           d[j][2 * half + r] = 0;
         }
+    if (cluster == 1) {
+      __syncwarp();
+      if (lane == 0) barrier_arrive(shared_address(&full[side]));
+    }
     if (turn > 0) add_parts(turn - 1);
     ++turn;
   }
@@ -270,6 +287,7 @@ constexpr int ring_bytes(int segment) {
 
 template <Format kFormat, int kRowTiles, int kSegment>
 Status launch_kernel(Arguments arguments, int groups, Stream stream) {
+  constexpr const char* kName = "sm90_product_few";
   DI_ASSIGN_OR_RETURN(int multiprocessors, multiprocessor_count());
   const int cluster = cluster_of(arguments, kRowTiles, ring_bytes<kFormat>(kSegment));
   DI_CHECK(cluster > 0, "a product that this kernel takes");
@@ -280,9 +298,9 @@ Status launch_kernel(Arguments arguments, int groups, Stream stream) {
   // Larger clusters find room in groups of 16 multiprocessors.
   if (cluster > 2) multiprocessors = multiprocessors / 16 * 16;
   const int clusters = std::clamp(multiprocessors / groups / cluster, 1, arguments.steps);
-  return launch(product_few<kFormat, kRowTiles, kSegment>, "sm90_product_few",
-                dim3(static_cast<unsigned>(clusters * cluster), static_cast<unsigned>(groups)), kThreads, shared, stream,
-                arguments, {.cluster = static_cast<unsigned>(cluster), .early = true});
+  const auto kernel = product_few<kFormat, kRowTiles, kSegment>;
+  return launch(kernel, kName, dim3(blocks(clusters * cluster), blocks(groups)), kThreads, shared, stream, arguments,
+                {.cluster = static_cast<unsigned>(cluster), .early = true});
 }
 
 int row_tiles_of(int64_t rows) {
@@ -319,7 +337,7 @@ Arguments arguments_of(const Product& product) {
   return arguments;
 }
 
-constexpr int kSegmentFp8 = 5, kSegmentBf16 = 3;
+constexpr int kSegmentFp8 = 5, kLongSegmentFp8 = 8, kSegmentBf16 = 3;
 
 }  // namespace
 
@@ -335,6 +353,8 @@ Status sm90_product_few(const Product& product, Stream stream) {
   if (product.x.rows == 0) return {};
   const Arguments arguments = arguments_of(product);
   if (product.weight.format == Format::kFp8) {
+    if (arguments.pieces > kSegmentFp8 * arguments.parts && arguments.rows <= 8)
+      return launch_kernel<Format::kFp8, 1, kLongSegmentFp8>(arguments, product.groups, stream);
     return launch_rows<Format::kFp8, kSegmentFp8>(arguments, product.groups, stream);
   }
   return launch_rows<Format::kBf16, kSegmentBf16>(arguments, product.groups, stream);

@@ -216,7 +216,7 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, uint32_t ri
         start_tile();
       }
     }
-    copies_commit();
+    async_copies_commit();
   };
   start_tile();
 #pragma unroll
@@ -252,7 +252,7 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, uint32_t ri
   const uint32_t weight_end = kept(weight_ring + kWeightPlaces * Piece<kFormat>::kWarpBytes);
   uint32_t next[4][4];
   const auto make_next = [&] {
-    copies_wait<kWeightPlaces - 1>();
+    async_copies_wait<kWeightPlaces - 1>();
     Piece<kFormat> weights;
     get_piece(weights, weight_place);
     fragments(next, weights, scales, made_piece);
@@ -339,22 +339,20 @@ __global__ void __launch_bounds__(kThreads, 1) product_many(const Arguments argu
 
 template <Format kFormat, int kTokens>
 Status launch_kernel(Arguments arguments, int groups, int multiprocessors, Stream stream) {
+  constexpr const char* kName = "sm90_product_many";
   constexpr int kShared = (kStages<kFormat> + 2) * kTokens * kRowBytes +
                           kMultipliers / 32 * kWeightPlaces * Piece<kFormat>::kWarpBytes;
   arguments.output_tiles = static_cast<int>(divided_up(arguments.n, kOutputs));
   arguments.row_tiles = static_cast<int>(divided_up(arguments.rows, kTokens));
   arguments.tiles = groups * arguments.output_tiles * arguments.row_tiles;
-  return launch(product_many<kFormat, kTokens>, "sm90_product_many",
-                dim3(static_cast<unsigned>(std::min(arguments.tiles, multiprocessors))), kThreads, kShared, stream,
-                arguments, kEarly);
+  const auto kernel = product_many<kFormat, kTokens>;
+  return launch(kernel, kName, dim3(blocks(std::min(arguments.tiles, multiprocessors))), kThreads, kShared, stream,
+                arguments, {.cluster = 1, .early = true});
 }
 
 template <Format kFormat>
 Status launch_rows(const Arguments& arguments, int groups, Stream stream) {
-  int device = 0, multiprocessors = 0;
-  DI_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "sm90_product_many"));
-  DI_RETURN_IF_ERROR(cuda_status(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "sm90_product_many"));
+  DI_ASSIGN_OR_RETURN(const int multiprocessors, multiprocessor_count());
   // Tiles of 64 rows take 0.7 times as long as those of 128.
   const int64_t output_tiles = groups * divided_up(arguments.n, kOutputs);
   const auto turns = [&](int tokens) {
