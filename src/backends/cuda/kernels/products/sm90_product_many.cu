@@ -347,7 +347,7 @@ Status launch_kernel(Arguments arguments, int groups, int multiprocessors, Strea
   arguments.tiles = groups * arguments.output_tiles * arguments.row_tiles;
   const auto kernel = product_many<kFormat, kTokens>;
   return launch(kernel, kName, dim3(blocks(std::min(arguments.tiles, multiprocessors))), kThreads, kShared, stream,
-                arguments, {.cluster = 1, .early = true});
+                arguments, kEarly);
 }
 
 template <Format kFormat>
