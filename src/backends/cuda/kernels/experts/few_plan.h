@@ -36,7 +36,6 @@ inline FewPlan few_plan(const Experts& experts, bool hidden, int other_bytes) {
   plan.k = hidden ? d : width;
   plan.chunks = expert_chunks(plan.k);
   plan.parts = expert_parts(plan.k);
-  plan.groups = kFewMultiply / plan.parts;
   plan.routed_tiles = hidden ? width / kFewUnits : d / kFewOutputs;
   plan.shared_tiles = experts.shared.w1 == nullptr || experts.x.rows >= experts.heavy_rows ? 0 : hidden ? width / kFewUnits : d / (kFewOutputs / 2);
   plan.shared_slots = hidden && plan.parts > 1 ? 2 : 1;
@@ -49,6 +48,8 @@ inline FewPlan few_plan(const Experts& experts, bool hidden, int other_bytes) {
   plan.sum_floats = (hidden ? 1 : kFewOutputs / 16) * plan.parts * kSumFloats;
   const int rest = other_bytes + kFewSumBuffers * plan.sum_floats * 4;
   plan.places = std::min(kFewMostPlaces, (kFewShared - rest) / plan.slot_bytes);
+  // A group is never so far ahead of the one that asks for weights that the parity of a barrier would mislead it.
+  plan.groups = std::max(1, std::min(kFewMultiply / plan.parts, plan.places / plan.shared_slots));
   plan.shared_bytes = plan.places * plan.slot_bytes + rest;
   return plan;
 }
