@@ -153,6 +153,7 @@ Status AnyOps::select_by(const SelectionKernels& kernels, const IndexTopk& op, c
   step.op = op;
   step.op.sequences = nullptr;
   step.list = list;
+  step.visible = most_visible;
   step.splits = kernels.splits(op, use ? op.candidates.columns * op.candidate_block : most_visible, list.rows);
   step.rows.most = op.top_k;
   step.blocks.most = make ? op.candidates.columns : 0;

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/formats.cuh"
+#include "backends/cuda/device/fp4.cuh"
 #include "backends/cuda/device/fp8.cuh"
 #include "backends/cuda/device/unaligned_words.cuh"
 
@@ -43,25 +44,28 @@ __device__ __forceinline__ void load_stored(StoredChannels& stored, const uint8_
   asm volatile("ld.global.u8 %0, [%1];\n" : "=r"(stored.scale) : "l"(at));
 }
 
-// Codes are moved into place, which gives e2m1 values times 2^-126 and e4m3 values times 2^-120, subnormal numbers too.
+// Pairs hold channels i and i + 4 of each eight.
 __device__ __forceinline__ void decode_stored(uint32_t (&pairs)[8], const StoredChannels& stored, bool compressed) {
   if (compressed) {
     const uint32_t bits = __float_as_uint(e4m3_value(stored.scale) * 0x1p118f);
     const uint32_t scale = __byte_perm(bits, bits, 0x3232);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const uint32_t word = stored.words[i / 4], odd = i % 4 * 0x11;
-      // The first code of a byte into the top of the lower half, the second into the top of the upper one.
-      const uint32_t codes = __byte_perm(word << 4, word, odd | (odd + 0x44) << 8);
-      pairs[i] = times((codes & 0x80008000u) | ((codes >> 6) & 0x01c001c0u), scale);
+    for (int i = 0; i < 2; ++i) {
+      pairs[4 * i] = times(e2m1_pair<0>(stored.words[i]), scale);
+      pairs[4 * i + 1] = times(e2m1_pair<1>(stored.words[i]), scale);
+      pairs[4 * i + 2] = times(e2m1_pair<2>(stored.words[i]), scale);
+      pairs[4 * i + 3] = times(e2m1_pair<3>(stored.words[i]), scale);
     }
   } else {
     constexpr uint32_t kMost = 142;  // the largest code whose scale fits
     const uint32_t code = min(stored.scale, kMost), scale = (code + 112) * 0x00800080u;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const uint32_t codes = __byte_perm(stored.words[i / 2], 0, i % 2 == 0 ? 0x1404 : 0x3424);
-      pairs[i] = times((codes & 0x80008000u) | ((codes >> 4) & 0x07f007f0u), scale);
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t first = stored.words[2 * i], second = stored.words[2 * i + 1];
+      pairs[4 * i] = times(e4m3_pair<0>(first, second), scale);
+      pairs[4 * i + 1] = times(e4m3_pair<1>(first, second), scale);
+      pairs[4 * i + 2] = times(e4m3_pair<2>(first, second), scale);
+      pairs[4 * i + 3] = times(e4m3_pair<3>(first, second), scale);
     }
     if (stored.scale > kMost) {
       const uint32_t more = (stored.scale - kMost + 127) * 0x00800080u;
@@ -69,6 +73,12 @@ __device__ __forceinline__ void decode_stored(uint32_t (&pairs)[8], const Stored
       for (uint32_t& pair : pairs) pair = times(pair, more);
     }
   }
+}
+
+// The same order for eight channels of bf16.
+__device__ __forceinline__ uint4 reordered(uint4 channels) {
+  return {__byte_perm(channels.x, channels.z, 0x5410), __byte_perm(channels.x, channels.z, 0x7632),
+          __byte_perm(channels.y, channels.w, 0x5410), __byte_perm(channels.y, channels.w, 0x7632)};
 }
 
 }  // namespace deepinfer::cuda

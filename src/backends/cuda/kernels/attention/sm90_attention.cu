@@ -181,10 +181,10 @@ __device__ __forceinline__ Row begin_row(const Arguments& arguments, int64_t lis
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) {
     const int at = p * kThreads + own, head = at / (kHeadDim / 8), piece = at % (kHeadDim / 8);
-    store_piece(piece_of(query + static_cast<uint32_t>(piece / 8 * kHeads * kRowBytes), head, piece % 8), pieces[p].x,
-                pieces[p].y, pieces[p].z, pieces[p].w);
+    const uint4 channels = reordered(pieces[p]);
+    store_piece(piece_of(query + static_cast<uint32_t>(piece / 8 * kHeads * kRowBytes), head, piece % 8), channels.x,
+                channels.y, channels.z, channels.w);
   }
-  fence_async_proxy();
   const int compressed = __syncthreads_count(mine > 0) + __syncthreads_count(mine > 1);
   aligned = __syncthreads_and(static_cast<int>(aligned)) != 0;
   return {uniform(window + compressed), window, aligned};
@@ -230,23 +230,27 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
         const int c = first + ahead;
 #pragma unroll
         for (int k = 0; k < S::kScoreItems; ++k) store_item<false>(stored[ahead][k], item_of(c, k), row);
-        fence_async_proxy();  // waits for loads too, so that those follow
-        if (c + S::kScoresAhead < kChunks)
+        const auto load_next = [&] {
+          if (c + S::kScoresAhead < kChunks)
 #pragma unroll
-          for (int k = 0; k < S::kScoreItems; ++k)
-            load_item(stored[ahead], item_of(c + S::kScoresAhead, k), row, records, k);
+            for (int k = 0; k < S::kScoreItems; ++k)
+              load_item(stored[ahead], item_of(c + S::kScoresAhead, k), row, records, k);
+        };
+        if (!kMultiplies) load_next();
         if (kMultiplies) wgmma_wait<S::kStages - 2>();  // the stage that is written next has been read
         __syncthreads();
         if (kMultiplies) {
           const uint32_t a = query + static_cast<uint32_t>(c * kHeads * kRowBytes);
           const uint32_t b = stages + static_cast<uint32_t>(c % S::kStages * S::kStageBytes +
                                                             group * S::kGroupSlots * kRowBytes);
+          fence_async_proxy();  // what all threads wrote; it waits for this thread's loads too, so that those follow
           wgmma_fence();
 #pragma unroll
           for (uint32_t k = 0; k < 4; ++k)
             WgmmaBf16<S::kGroupSlots>::multiply(scores, swizzled_descriptor(a + k * 32),
                                                 swizzled_descriptor(b + k * 32), c + static_cast<int>(k) > 0);
           wgmma_commit();
+          load_next();
         }
       }
   }
@@ -271,7 +275,6 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
     for (int k = 0; k < S::kValueItems; ++k)
       if (S::kStageSlots * S::kChannels / 16 % kThreads == 0 || own + k * kThreads < S::kStageSlots * S::kChannels / 16)
         store_item<true>(stored[place][k], item_of(stage, k), row);
-    fence_async_proxy();
     load(stage + S::kValuesAhead, place);
   };
 #pragma unroll
@@ -342,7 +345,7 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
 #pragma unroll
         for (int i = 0; i < 2; ++i) sums[(group_slot / 16 + unit) * kHeads + head + 8 * i] = of_units[unit][i];
     }
-    fence_async_proxy();
+    fence_async_proxy();  // the copies to the other blocks follow
   }
   __syncthreads();
   if (own == kThreads - 1 && own_slots > 0) {
@@ -384,6 +387,7 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
               transposed_descriptor(b + static_cast<uint32_t>(k * 16 * kRowBytes), S::kStageSlots * kRowBytes),
               stage + k > 0);
         };
+        fence_async_proxy();
         wgmma_fence();
         if ((stage + 1) * S::kStageSlots <= units * 16) {
 #pragma unroll
@@ -409,11 +413,15 @@ __device__ __forceinline__ void attend(const Arguments& arguments, int64_t q_row
         return reciprocal == 0 ? 0.0f : __fmaf_rn(__fmaf_rn(-first, denominator, numerator), reciprocal, first);
       };
       bf16* o = row_of(arguments.op.o, q_row) + (head + 8 * i) * kHeadDim + rank * S::kChannels +
-                group * S::kGroupChannels + column;
+                group * S::kGroupChannels + lane % 2 * 4 + lane % 4 / 2 * 2;
 #pragma unroll
       for (int j = 0; j < S::kGroupChannels / 8; ++j) {
-        *reinterpret_cast<__nv_bfloat162*>(o + 8 * j) =
+        // Channels i and i + 4 are here, the next two in the lane beside: i and i + 1 to one, i + 4 and i + 5 to the other.
+        const __nv_bfloat162 two =
             __floats2bfloat162_rn(quotient(values[4 * j + 2 * i]), quotient(values[4 * j + 2 * i + 1]));
+        const uint32_t mine = reinterpret_cast<const uint32_t&>(two), beside = __shfl_xor_sync(kAllLanes, mine, 1);
+        *reinterpret_cast<uint32_t*>(o + 8 * j) =
+            lane % 2 == 0 ? __byte_perm(mine, beside, 0x5410) : __byte_perm(beside, mine, 0x7632);
       }
     }
   }

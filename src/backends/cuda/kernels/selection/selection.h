@@ -26,6 +26,7 @@ struct SelectionStep {
   IndexTopk op;
   SequenceList<IndexSequence> list;
   int64_t first = 0, count = 0;  // rows of the list
+  int64_t visible = 0;           // keys that a row sees, at most
   int64_t splits = 0;            // splits_of_keys() of the longest row
   BestOfSplits rows;             // most: top_k
   BestOfSplits blocks;           // most: columns of candidates; where a pool is made

@@ -7,13 +7,14 @@
 
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/device/collectives.cuh"
-#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
+#include "backends/cuda/device/fp4.cuh"
 #include "backends/cuda/device/fp8.cuh"
+#include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/mma.cuh"
 #include "backends/cuda/device/unaligned_words.cuh"
 #include "backends/cuda/device/views.cuh"
-#include "backends/cuda/kernels/selection/best_keys.cuh"
+#include "backends/cuda/kernels/selection/radix_select.cuh"
 #include "backends/cuda/kernels/selection/selection.h"
 #include "backends/cuda/launch/launch.cuh"
 #include "base/check.h"
@@ -35,20 +36,13 @@ struct Arguments {
   int best_capacity, pool_capacity;
 };
 
-// Eight codes e2m1 as bf16 pairs, in order.
+// Eight codes, as they are, as pairs of codes i and i + 4.
 __device__ __forceinline__ void decode_codes(uint32_t (&pairs)[4], uint32_t word) {
-  // Bytes of 0, 0.5, 1, 1.5 and of 2, 3, 4, 6 as bf16.
-  constexpr uint32_t kHigh[2] = {0x3f3f3f00, 0x40404040}, kLow[2] = {0xc0800000, 0xc0804000};
-  const uint32_t shifted = word << 4;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const uint32_t places = (word & 0x77777777u) >> (16 * half);
-    const uint32_t signs = __byte_perm(shifted, word, half == 0 ? 0x5140 : 0x7362) & 0x80808080u;
-    const uint32_t high = __byte_perm(kHigh[0], kHigh[1], places) | signs;
-    const uint32_t low = __byte_perm(kLow[0], kLow[1], places);
-    pairs[2 * half] = __byte_perm(low, high, 0x5140);
-    pairs[2 * half + 1] = __byte_perm(low, high, 0x7362);
-  }
+  constexpr uint32_t kWhole = 0x7e807e80;  // 2^126, twice
+  pairs[0] = times(e2m1_pair<0>(word), kWhole);
+  pairs[1] = times(e2m1_pair<1>(word), kWhole);
+  pairs[2] = times(e2m1_pair<2>(word), kWhole);
+  pairs[3] = times(e2m1_pair<3>(word), kWhole);
 }
 
 // The scale of a group; a quantiser's codes are 1 to 254.
@@ -67,6 +61,35 @@ __device__ __forceinline__ float* piece_of(float* products, int key, int piece) 
   return products + key * kPitch + (piece ^ (key >> 2 & 1)) * 4;
 }
 
+// As sort_descending, 2 kThreads keys: in registers, through shared memory only from warp to warp.
+__device__ void sort_two_each(uint64_t* keys) {
+  const int own = static_cast<int>(threadIdx.x);
+  uint64_t mine[2] = {keys[own], keys[own + kThreads]};
+#pragma unroll 1
+  for (int size = 2; size <= 2 * kThreads; size *= 2)
+#pragma unroll 1
+    for (int step = size / 2; step > 0; step /= 2) {
+      uint64_t other[2] = {mine[1], mine[0]};
+      if (step < 32) {
+        for (int k = 0; k < 2; ++k) other[k] = __shfl_xor_sync(kAllLanes, mine[k], step);
+      } else if (step < kThreads) {
+        __syncthreads();
+        for (int k = 0; k < 2; ++k) keys[own + k * kThreads] = mine[k];
+        __syncthreads();
+        for (int k = 0; k < 2; ++k) other[k] = keys[(own ^ step) + k * kThreads];
+      }
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const int place = own + k * kThreads;
+        const bool larger = ((place & size) == 0) == ((place & step) == 0);
+        mine[k] = (mine[k] > other[k]) == larger ? mine[k] : other[k];
+      }
+    }
+  __syncthreads();
+  for (int k = 0; k < 2; ++k) keys[own + k * kThreads] = mine[k];
+  __syncthreads();
+}
+
 __global__ void __launch_bounds__(kThreads, 2) index_scores(const Arguments arguments) {
   follow_previous_kernels();
   const SelectionStep& step = arguments.step;
@@ -74,6 +97,7 @@ __global__ void __launch_bounds__(kThreads, 2) index_scores(const Arguments argu
   __shared__ int counts[2];
   __shared__ uint64_t thresholds[2];
   __shared__ float weights[kHeads];
+  __shared__ RadixRoom room;
   const bool make = op.pool == IndexTopk::Pool::kMake, use = op.pool == IndexTopk::Pool::kUse;
   const int own = static_cast<int>(threadIdx.x), lane = lane_id(), warp = warp_id(), quarter = lane % 4;
   float* const products = reinterpret_cast<float*>(dynamic_shared()) + warp * kWarpKeys * kPitch;
@@ -210,22 +234,28 @@ __global__ void __launch_bounds__(kThreads, 2) index_scores(const Arguments argu
       if (place % block_rows == 0) pool.offer(key_of(largest, block));
     }
     __syncthreads();
-    best.settle();
-    if (make) {
-      __syncthreads();
-      pool.settle();
-    }
+    if (counts[0] + kThreads > best.capacity) keep_best(best, room);
+    if (make && counts[1] + kThreads > pool.capacity) keep_best(pool, room);
     __syncthreads();
   }
   const int64_t split = int64_t{blockIdx.y} * step.splits + blockIdx.x;
-  best.cut(counts[0]);
-  for (int k = own; k < counts[0]; k += kThreads) step.rows.keys[split * step.rows.most + k] = best.keys[k];
-  if (own == 0) step.rows.counts[split] = counts[0];
-  if (!make) return;
-  __syncthreads();
-  pool.cut(counts[1]);
-  for (int k = own; k < counts[1]; k += kThreads) step.blocks.keys[split * step.blocks.most + k] = pool.keys[k];
-  if (own == 0) step.blocks.counts[split] = counts[1];
+  const auto write = [&](BestKeys& from, const BestOfSplits& to) {
+    keep_best(from, room);
+    const int count = *from.count;
+    int sorted = 2 * kThreads;
+    while (sorted < count) sorted *= 2;
+    for (int k = count + own; k < sorted; k += kThreads) from.keys[k] = 0;
+    __syncthreads();
+    if (sorted == 2 * kThreads) {
+      sort_two_each(from.keys);
+    } else {
+      sort_descending(from.keys, sorted);
+    }
+    for (int k = own; k < count; k += kThreads) to.keys[split * to.most + k] = from.keys[k];
+    if (own == 0) to.counts[split] = count;
+  };
+  write(best, step.rows);
+  if (make) write(pool, step.blocks);
 }
 
 }  // namespace
@@ -244,7 +274,7 @@ Status sm90_index_scores(const SelectionStep& step, Stream stream) {
   const IndexTopk& op = step.op;
   DI_CHECK(sm90_index_takes(op), "a step that this kernel takes");
   const auto factor = static_cast<float>(std::pow(static_cast<double>(op.head_dim) * op.heads, -0.5));
-  // Twice the room that the least takes: long streams are cut less often.
+  // Twice the room that is needed: long streams are cut less often.
   const Arguments arguments{step, factor, 2 * best_keys_capacity(step.rows.most),
                             op.pool == IndexTopk::Pool::kMake ? best_keys_capacity(step.blocks.most) : 0};
   return launch(index_scores, "sm90_index_scores", dim3(blocks(step.splits), blocks(step.count)), kThreads,
