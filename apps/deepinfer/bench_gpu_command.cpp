@@ -14,9 +14,11 @@
 #ifdef DEEPINFER_HAS_CUDA
 #include "backends/cuda/ceilings/ceilings.h"
 #include "backends/cuda/ceilings/file_rates.h"
+#include "bench/gpu_attention.h"
 #include "bench/gpu_dense.h"
-#include "bench/gpu_rows.h"
 #include "bench/gpu_experts.h"
+#include "bench/gpu_rows.h"
+#include "bench/gpu_selection.h"
 #endif
 
 namespace deepinfer::cli {
@@ -63,6 +65,19 @@ Status measure(int64_t bytes, BenchReport& report) {
   for (const int64_t rows : {1, 6, 8, 16, 32, 128, 512, 2048, 8192})
     DI_RETURN_IF_ERROR(bench::bench_gpu_dense(rows, limits, report));
   for (const int64_t rows : {1, 8, 64, 2048}) DI_RETURN_IF_ERROR(bench::bench_gpu_rows(rows, limits.read, report));
+  constexpr std::array<int64_t, 6> kAttention = {1, 4, 16, 64, 128, 256};
+  DI_RETURN_IF_ERROR(bench::bench_gpu_attention(kAttention, limits.multiply, limits.read, report));
+  constexpr std::array<bench::SelectionShape, 10> kSelection = {{{1, 4096},
+                                                                 {1, 32768},
+                                                                 {1, 65536},
+                                                                 {1, 131072},
+                                                                 {1, 524288},
+                                                                 {4, 131072},
+                                                                 {16, 131072},
+                                                                 {64, 4096},
+                                                                 {64, 32768},
+                                                                 {64, 131072}}};
+  DI_RETURN_IF_ERROR(bench::bench_gpu_selection(kSelection, limits.read, limits.multiply, report));
   constexpr std::array<bench::DecodeStep, 6> kDecode = {{{1}, {6}, {16}, {64}, {64, 60}, {256}}};
   DI_RETURN_IF_ERROR(bench::bench_gpu_experts_decode(kDecode, limits.read, report));
   constexpr std::array<int64_t, 2> kPrefill = {2048, 8192};

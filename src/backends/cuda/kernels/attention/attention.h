@@ -39,7 +39,7 @@ constexpr int kSm90AttentionSlots = 704;
 enum class AttentionSpread : uint8_t { kWide, kMiddle, kNarrow };
 // What is fastest for so many rows.
 constexpr AttentionSpread attention_spread(int64_t rows) {
-  return rows <= 16 ? AttentionSpread::kWide : rows <= 32 ? AttentionSpread::kMiddle : AttentionSpread::kNarrow;
+  return rows <= 8 ? AttentionSpread::kWide : rows <= 16 ? AttentionSpread::kMiddle : AttentionSpread::kNarrow;
 }
 
 // slots: of a row, at most kSm90AttentionSlots.
