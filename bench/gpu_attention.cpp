@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kHeads = 64, kHeadDim = 512, kWindow = 128, kTopK = 512;  // of the released model
 constexpr int64_t kRing = 134, kContext = 4096, kBlock = 256;           // records of a sequence, of a block
-constexpr int64_t kSequences = 256;  // their visible records are more than an L2
+constexpr int64_t kSequences = 256;                                     // their visible records are more than an L2
 constexpr int64_t kWindowBytes = fp8_record_bytes(kHeadDim), kRecordBytes = main_kv_record_bytes(kHeadDim);
 constexpr double kRowFlops = 4.0 * kHeads * kHeadDim * (kWindow + kTopK);
 constexpr double kRowBytes = double{kWindow * kWindowBytes} + double{kTopK * kRecordBytes} + 4.0 * kHeads * kHeadDim;
@@ -27,7 +27,8 @@ struct Records {
 };
 
 // Random codes with the scales that records have.
-std::vector<uint8_t> records_of(std::mt19937_64& random, int64_t count, int64_t bytes, int64_t data, uint8_t first_scale) {
+std::vector<uint8_t> records_of(std::mt19937_64& random, int64_t count, int64_t bytes, int64_t data,
+                                uint8_t first_scale) {
   std::vector<uint8_t> records(static_cast<size_t>(count * bytes));
   for (int64_t i = 0; i < count * bytes; ++i) {
     const auto code = static_cast<uint8_t>(random());
@@ -44,7 +45,8 @@ Result<Records> random_records(cuda::DeviceMemory& memory) {
   const auto fill = [&](cuda::DeviceBuffer& buffer, const std::vector<uint8_t>& of_sequence) -> Status {
     const auto bytes = static_cast<int64_t>(of_sequence.size());
     DI_ASSIGN_OR_RETURN(buffer, cuda::DeviceBuffer::allocate(kSequences * bytes));
-    for (int64_t s = 0; s < kSequences; ++s) memory.write(buffer.data() + s * bytes, of_sequence.data(), of_sequence.size());
+    for (int64_t s = 0; s < kSequences; ++s)
+      memory.write(buffer.data() + s * bytes, of_sequence.data(), of_sequence.size());
     return {};
   };
   DI_RETURN_IF_ERROR(fill(records.ring, records_of(random, kRing, kWindowBytes, kHeadDim, 118)));
@@ -128,8 +130,8 @@ Status bench_gpu_attention(std::span<const int64_t> rows_of_steps, double peak, 
           for (int64_t step = 0; step < steps; ++step) {
             const cuda::SequenceList<AttentionSequence> list{
                 records.entries.as<Entry>() + step % (kSequences / rows) * rows, static_cast<int>(rows), rows};
-            DI_RETURN_IF_ERROR(cuda::sm90_attention(operation(records), list, kWindow + kTopK,
-                                                    cuda::attention_spread(rows), stream));
+            DI_RETURN_IF_ERROR(
+                cuda::sm90_attention(operation(records), list, kWindow + kTopK, cuda::attention_spread(rows), stream));
           }
           return {};
         }));

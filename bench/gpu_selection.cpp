@@ -55,8 +55,8 @@ Result<Operands> random_operands(cuda::DeviceMemory& memory) {
   memory.write(operands.weights.data(), weights.data(), weights.size() * 2);
   DI_ASSIGN_OR_RETURN(operands.selected, cuda::DeviceBuffer::allocate(kMostRows * kTopK * 4));
   DI_ASSIGN_OR_RETURN(operands.scratch, cuda::DeviceBuffer::allocate(kScratch));
-  DI_ASSIGN_OR_RETURN(operands.entries, cuda::DeviceBuffer::allocate(
-                                            4096 * int64_t{sizeof(cuda::SequenceEntry<IndexSequence>)}));
+  DI_ASSIGN_OR_RETURN(operands.entries,
+                      cuda::DeviceBuffer::allocate(4096 * int64_t{sizeof(cuda::SequenceEntry<IndexSequence>)}));
   memory.finish();
   DI_RETURN_IF_ERROR(memory.status());
   return operands;
@@ -105,17 +105,17 @@ Status bench_gpu_selection(std::span<const SelectionShape> shapes, double read, 
     memory.write(operands.entries.data(), entries.data(), entries.size() * sizeof(Entry));
     memory.finish();
     DI_RETURN_IF_ERROR(memory.status());
-    DI_ASSIGN_OR_RETURN(const cuda::Graph graph, cuda::Graph::capture([&](cuda::Stream stream) -> Status {
-                          for (int64_t s = 0; s < steps; ++s) {
-                            const cuda::SelectionStep step =
-                                selection(operands, shape,
-                                          {operands.entries.as<Entry>() + s % sets * shape.rows,
-                                           static_cast<int>(shape.rows), shape.rows});
-                            DI_RETURN_IF_ERROR(cuda::sm90_index_scores(step, stream));
-                            DI_RETURN_IF_ERROR(cuda::sm90_index_best(step, stream));
-                          }
-                          return {};
-                        }));
+    DI_ASSIGN_OR_RETURN(
+        const cuda::Graph graph, cuda::Graph::capture([&](cuda::Stream stream) -> Status {
+          for (int64_t s = 0; s < steps; ++s) {
+            const cuda::SelectionStep step = selection(
+                operands, shape,
+                {operands.entries.as<Entry>() + s % sets * shape.rows, static_cast<int>(shape.rows), shape.rows});
+            DI_RETURN_IF_ERROR(cuda::sm90_index_scores(step, stream));
+            DI_RETURN_IF_ERROR(cuda::sm90_index_best(step, stream));
+          }
+          return {};
+        }));
     DI_ASSIGN_OR_RETURN(const double seconds, graph.best_seconds(10, "index selection"));
     const double step = seconds / static_cast<double>(steps), keys = static_cast<double>(shape.rows * shape.keys);
     const double limit = std::max(keys * kRecordBytes / read, keys * 2 * kHeads * kHeadDim / peak);

@@ -1,5 +1,5 @@
-// The best of different keys (selection.h) in shared memory without sorting them: digit by digit, from the highest bit in
-// which they differ on.  By all threads of a block, 256 at least.
+// The best of different keys (selection.h) in shared memory without sorting them: digit by digit, from the highest bit
+// in which they differ on.  By all threads of a block, 256 at least.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// One block a row.  The splits' lists are in descending order: where so many splits have so many keys each that they make
-// up all that are wanted, the least of those is a bound, and of each split only what reaches it is read.  The best of
-// what was read set bits of a map, which has their ascending order.
+// One block a row.  The splits' lists are in descending order: where so many splits have so many keys each that they
+// make up all that are wanted, the least of those is a bound, and of each split only what reaches it is read.  The best
+// of what was read set bits of a map, which has their ascending order.
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
@@ -52,8 +52,7 @@ __global__ void __launch_bounds__(kThreads) index_best(const Arguments arguments
   if (full) atomicAdd(&full_splits, 1);
   __syncthreads();
   const int each = full_splits == 0 ? enough + 1 : (most + full_splits - 1) / full_splits;
-  if (full && each <= enough)
-    atomicMin(&bound, static_cast<unsigned long long>(from[int64_t{own} * most + each - 1]));
+  if (full && each <= enough) atomicMin(&bound, static_cast<unsigned long long>(from[int64_t{own} * most + each - 1]));
   __syncthreads();
   const uint64_t least = bound == ~0ull ? 0 : bound;
 
@@ -107,7 +106,8 @@ __global__ void __launch_bounds__(kThreads) index_best(const Arguments arguments
   const auto& entry = entry_of(arguments.list, arguments.first + blockIdx.x);
   int32_t* to = row_of(arguments.to, entry.sequence.first_row + arguments.first + blockIdx.x - entry.begin);
   for (int word = own * words; word < min((own + 1) * words, arguments.words); ++word)
-    for (uint32_t left = map[word]; left != 0; left &= left - 1) to[place++] = word * 32 + __ffs(static_cast<int>(left)) - 1;
+    for (uint32_t left = map[word]; left != 0; left &= left - 1)
+      to[place++] = word * 32 + __ffs(static_cast<int>(left)) - 1;
   for (int64_t k = kept + own; k < arguments.to.columns; k += kThreads) to[k] = -1;
 }
 
@@ -129,8 +129,7 @@ Status sm90_index_best(const SelectionStep& step, Stream stream) {
   DI_CHECK(step.splits <= kThreads, "a split a thread");
   DI_RETURN_IF_ERROR(launch_best(step, step.rows, step.op.selected, step.visible, stream));
   if (step.op.pool != IndexTopk::Pool::kMake) return {};
-  return launch_best(step, step.blocks, step.op.candidates, divided_up(step.visible, step.op.candidate_block),
-                     stream);
+  return launch_best(step, step.blocks, step.op.candidates, divided_up(step.visible, step.op.candidate_block), stream);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,7 +1,7 @@
 // A block takes some tiles of 256 keys of a row, a warp 32 keys of a tile: mma.sync with keys as its M side, the heads'
 // queries as its N side, in registers all the time.  Within a group of 32 channels the sums are exact, whatever their
-// order, so a lane takes the eight channels of one word of the record.  What the lanes of four keep of a key, its heads,
-// passes through shared memory to the lane that adds them in the order of the contract.
+// order, so a lane takes the eight channels of one word of the record.  What the lanes of four keep of a key, its
+// heads, passes through shared memory to the lane that adds them in the order of the contract.
 #include <algorithm>
 #include <cmath>
 
@@ -182,8 +182,7 @@ __global__ void __launch_bounds__(kThreads, 2) index_scores(const Arguments argu
           scales[r] = of_record[kHeadDim / 8];
         } else {
 #pragma unroll
-          for (int g = 0; g < kGroups; ++g)
-            load_unaligned<1>(&words[r][g], at + g * (kIndexGroup / 2) + quarter * 4);
+          for (int g = 0; g < kGroups; ++g) load_unaligned<1>(&words[r][g], at + g * (kIndexGroup / 2) + quarter * 4);
           load_unaligned<1>(&scales[r], at + kHeadDim / 2);
         }
       }
@@ -278,7 +277,8 @@ Status sm90_index_scores(const SelectionStep& step, Stream stream) {
   const Arguments arguments{step, factor, 2 * best_keys_capacity(step.rows.most),
                             op.pool == IndexTopk::Pool::kMake ? best_keys_capacity(step.blocks.most) : 0};
   return launch(index_scores, "sm90_index_scores", dim3(blocks(step.splits), blocks(step.count)), kThreads,
-                kTile * kPitch * 4 + 8 * int64_t{arguments.best_capacity + arguments.pool_capacity}, stream, arguments, kEarly);
+                kTile * kPitch * 4 + 8 * int64_t{arguments.best_capacity + arguments.pool_capacity}, stream, arguments,
+                kEarly);
 }
 
 }  // namespace deepinfer::cuda
