@@ -18,6 +18,17 @@ __device__ __forceinline__ bf16 round_to_bf16(float value) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
+// Two values at once, the first in the lower half.  A NaN stays one, by other bits.
+__device__ __forceinline__ uint32_t round_to_bf16_pair(float first, float second) {
+#ifdef __CUDA_ARCH__
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return round_to_bf16(first).bits | static_cast<uint32_t>(round_to_bf16(second).bits) << 16;
+#endif
+}
+
 // Two values that are bf16 numbers already, the first in the lower half.
 __device__ __forceinline__ uint32_t pair_of(float first, float second) {
   return (__float_as_uint(first) >> 16) | (__float_as_uint(second) & 0xffff0000u);

@@ -37,6 +37,13 @@ __device__ __forceinline__ uint32_t magnitude_up_to(float value, float limit) {
 __device__ __forceinline__ uint32_t e4m3_code(float value) {
   return magnitude_code<3, -6>(magnitude_up_to(value, 448.0f)) | ((__float_as_uint(value) >> 24) & 0x80u);
 }
+// The value of e4m3_code(value): what adding and taking away that number leaves.
+__device__ __forceinline__ float rounded_to_e4m3(float value) {
+  const uint32_t magnitude = magnitude_up_to(value, 448.0f);
+  const uint32_t aligner = max(magnitude & 0xff800000u, 121u << 23) + (20u << 23);
+  const float rounded = (__uint_as_float(magnitude) + __uint_as_float(aligner)) - __uint_as_float(aligner);
+  return __uint_as_float(__float_as_uint(rounded) | (__float_as_uint(value) & 0x80000000u));
+}
 __device__ __forceinline__ uint32_t e2m1_code(float value) {
   return magnitude_code<1, 0>(magnitude_up_to(value, 6.0f)) | ((__float_as_uint(value) >> 28) & 8u);
 }

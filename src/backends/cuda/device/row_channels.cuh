@@ -66,18 +66,30 @@ __device__ __forceinline__ void round_to_fp8_groups(float (&values)[kChannels]) 
   const uint32_t scale = fp8_scale(largest);
   const float down = reciprocal_of_scale(scale), up = e8m0_value(scale);
 #pragma unroll
-  for (float& value : values) value = widen(round_to_bf16(e4m3_value(e4m3_code(value * down)) * up));
+  for (float& value : values) value = rounded_to_e4m3(value * down) * up;  // a bf16 number
 }
 
-// The block's sum; every thread gets it.
+__device__ __forceinline__ void round_channels(float (&values)[kChannels]) {
+#pragma unroll
+  for (int i = 0; i < kChannels; i += 2) {
+    const uint32_t pair = round_to_bf16_pair(values[i], values[i + 1]);
+    values[i] = __uint_as_float(pair << 16);
+    values[i + 1] = __uint_as_float(pair & 0xffff0000u);
+  }
+}
+
+// The sum over a row whose channels are spread over the block: that of its warps, ascending.
+__device__ __forceinline__ float sum_of_warps(const float* parts, int warps) {
+  float sum = parts[0];
+  for (int i = 1; i < warps; ++i) sum += parts[i];
+  return sum;
+}
 __device__ inline float row_sum(float value) {
   __shared__ float parts[kMostRowThreads / 32];
   value = warp_sum(value);
   if (lane_id() == 0) parts[warp_id()] = value;
   __syncthreads();
-  float sum = parts[0];
-  for (int i = 1; i < static_cast<int>(blockDim.x) / 32; ++i) sum += parts[i];
-  return sum;
+  return sum_of_warps(parts, static_cast<int>(blockDim.x) / 32);
 }
 
 struct NormedRow {
@@ -87,7 +99,7 @@ struct NormedRow {
   bf16* quantized;  // null: not wanted
 };
 
-// From a row of d bf16 values in shared memory and the sum of this thread's squares: its norm, and that rounded.  Called
+// From a row of d bf16 values in shared memory and the sum of this thread's squares: its norm, and that rounded. Called
 // once a kernel, by all threads; a thread reads its own channels only, so that x may be where the values came from.
 template <bool kAligned>
 __device__ __forceinline__ void write_normed_row(const bf16* values, float squares, int64_t d, const NormedRow& to) {
@@ -102,7 +114,8 @@ __device__ __forceinline__ void write_normed_row(const bf16* values, float squar
         float norm[kChannels];
         load_channels<kAligned>(to.norm, c, d, norm);
 #pragma unroll
-        for (int i = 0; i < kChannels; ++i) x[i] = widen(round_to_bf16(norm[i] * (x[i] * r)));
+        for (int i = 0; i < kChannels; ++i) x[i] = norm[i] * (x[i] * r);
+        round_channels(x);
       }
       if (to.x != nullptr) store_channels<kAligned>(to.x, c, d, x);
     }

@@ -1,4 +1,5 @@
-// One warp a row: the best of what is left, top_k times.
+// One warp a row: the best of what is left, top_k times.  A lane has the experts lane, lane + 32, ..., and looks
+// through them again only when the best was one of its own.
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/launch_dependency.cuh"
@@ -24,6 +25,7 @@ __global__ void __launch_bounds__(32) route(const Arguments arguments) {
   const int64_t m = blockIdx.x;
   auto* score = reinterpret_cast<float*>(dynamic_shared());
   float* biased = score + experts;
+  auto* chosen = reinterpret_cast<int32_t*>(biased + experts);
   const float* bias = op.image != nullptr && op.image[m] != 0 ? op.bias_image : op.bias;
   for (int e = lane; e < experts; e += 32) {
     const float x = row_of(arguments.scores, m)[e];
@@ -32,18 +34,23 @@ __global__ void __launch_bounds__(32) route(const Arguments arguments) {
     biased[e] = isnan(value) ? kLowest : value;
   }
   __syncwarp();
-  int32_t* chosen = row_of(op.expert, m);
-  for (int k = 0; k < op.top_k; ++k) {
-    float best = kLowest;
-    int best_expert = experts;  // none yet: any expert is better
+  // The lane's best and its expert; none left: any expert is better.
+  float own = kLowest;
+  int own_expert = experts;
+  uint64_t taken = 0;  // of the lane's experts, bit e / 32
+  const auto look = [&] {
+    own = kLowest;
+    own_expert = experts;
     for (int e = lane; e < experts; e += 32) {
-      bool taken = false;
-      for (int earlier = 0; earlier < k; ++earlier) taken |= chosen[earlier] == e;
-      if (!taken && (best_expert == experts || biased[e] > best)) {
-        best = biased[e];
-        best_expert = e;
-      }
+      if ((taken >> (e / 32) & 1) != 0 || (own_expert < experts && biased[e] <= own)) continue;
+      own = biased[e];
+      own_expert = e;
     }
+  };
+  look();
+  for (int k = 0; k < op.top_k; ++k) {
+    float best = own;
+    int best_expert = own_expert;
     for (int step = 16; step > 0; step /= 2) {
       const float other = __shfl_xor_sync(kAllLanes, best, step);
       const int other_expert = __shfl_xor_sync(kAllLanes, best_expert, step);
@@ -53,9 +60,16 @@ __global__ void __launch_bounds__(32) route(const Arguments arguments) {
         best_expert = other_expert;
       }
     }
-    if (lane == 0) chosen[k] = best_expert;
-    __syncwarp();
+    if (lane == 0) {
+      chosen[k] = best_expert;
+      row_of(op.expert, m)[k] = best_expert;
+    }
+    if (best_expert == own_expert) {
+      taken |= uint64_t{1} << (own_expert / 32);
+      look();
+    }
   }
+  __syncwarp();
   float sum = 0;
   for (int k = 0; k < op.top_k; ++k) sum += score[chosen[k]];
   sum += 1e-20f;
@@ -67,8 +81,10 @@ __global__ void __launch_bounds__(32) route(const Arguments arguments) {
 Status any_route(const Route& op, MatrixView<const float> scores, Stream stream) {
   DI_CHECK(op.expert.columns == op.top_k && op.weight.columns == op.top_k && op.top_k <= scores.columns,
            "expert and weight are [rows, top_k], top_k is at most the number of experts");
+  DI_CHECK(scores.columns <= 64 * 32, "a lane has at most 64 experts");
   const Arguments arguments{op, scores};
-  return launch(route, "any_route", dim3(blocks(scores.rows)), 32, scores.columns * 8, stream, arguments, kEarly);
+  return launch(route, "any_route", dim3(blocks(scores.rows)), 32, scores.columns * 8 + op.top_k * 4, stream, arguments,
+                kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -21,7 +21,9 @@ __global__ void __launch_bounds__(kMostRowThreads) collapse(const HyperConnectio
     float copies[kHyperCopies][kChannels];
 #pragma unroll
     for (int j = 0; j < kHyperCopies; ++j) load_channels<kAligned>(streams + j * d, c, d, copies[j]);
-    collapse_channels<kAligned>(copies, pre, c, d, values, squares);
+    float x[kChannels];
+    squares += collapse_channels(copies, pre, x);
+    store_channels<kAligned>(values, c, d, x);
   }
   write_normed_row<kAligned>(values, squares, d, normed_row(op, m));
 }

@@ -1,6 +1,6 @@
-// A warp holds the 24 rows of fn for a part of kMixColumns columns in registers and takes rows of the streams past it; the
-// sums of a row's parts are added in ascending order, and 16 lanes make its coefficients.  Few rows: one kernel, the
-// warp that ends last makes the coefficients.  Many rows: a warp takes several, and a second kernel makes them.
+// A warp holds the 24 rows of fn for a part of kMixColumns columns in registers and takes rows of the streams past it;
+// the sums of a row's parts are added in ascending order, and 16 lanes make its coefficients.  Few rows: one kernel,
+// the warp that ends last makes the coefficients.  Many rows: a warp takes several, and a second kernel makes them.
 #include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/row_channels.cuh"
 #include "backends/cuda/device/views.cuh"
@@ -164,8 +164,8 @@ Status any_hyper_connection_mix(const HyperConnectionMix& op, const MixScratch& 
   if (rows_a_warp == 0) return {};
   const dim3 grid(blocks(arguments.part_count), blocks(divided_up(rows, rows_a_warp)));
   if (rows_a_warp == 1)
-    return launch(aligned ? mix_products<true, true> : mix_products<false, true>, "any_hyper_connection_mix", grid, 32, 0,
-                  stream, arguments, kEarly);
+    return launch(aligned ? mix_products<true, true> : mix_products<false, true>, "any_hyper_connection_mix", grid, 32,
+                  0, stream, arguments, kEarly);
   DI_RETURN_IF_ERROR(launch(aligned ? mix_products<true, false> : mix_products<false, false>,
                             "any_hyper_connection_mix, products", grid, 32, 0, stream, arguments, kEarly));
   return launch(mix_coefficients, "any_hyper_connection_mix, coefficients",

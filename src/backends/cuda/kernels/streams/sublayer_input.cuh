@@ -1,5 +1,5 @@
-// The input of a sublayer, HyperConnectionCollapse of ops/hyper_connection.h, for the kernels of this folder: one block a
-// row, whose rounded sums wait in shared memory for the norm.
+// The input of a sublayer, HyperConnectionCollapse of ops/hyper_connection.h, for the kernels of this folder: one block
+// a row, whose rounded sums wait in shared memory for the norm.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,21 @@ __device__ __forceinline__ Mix mix_of(const HyperConnectionCollapse& op, int64_t
   return {{pre[0], pre[1], pre[2], pre[3]}};
 }
 
-// The collapse of this thread's 8 channels, c on, of all four copies.  Adds their squares.
-template <bool kAligned>
-__device__ __forceinline__ void collapse_channels(const float (&copies)[kHyperCopies][kChannels], const Mix& pre,
-                                                  int64_t c, int64_t d, bf16* values, float& squares) {
-  float x[kChannels];
+// The collapse of 8 channels of all four copies, and the sum of their squares; channels that are not there are zero.
+__device__ __forceinline__ float collapse_channels(const float (&copies)[kHyperCopies][kChannels], const Mix& pre,
+                                                   float (&x)[kChannels]) {
 #pragma unroll
   for (int i = 0; i < kChannels; ++i) {
     float sum = pre.of_copy[0] * copies[0][i];
 #pragma unroll
     for (int j = 1; j < kHyperCopies; ++j) sum += pre.of_copy[j] * copies[j][i];
-    x[i] = widen(round_to_bf16(sum));
-    if (kAligned || c + i < d) squares += x[i] * x[i];
+    x[i] = sum;
   }
-  store_channels<kAligned>(values, c, d, x);
+  round_channels(x);
+  float squares = x[0] * x[0];
+#pragma unroll
+  for (int i = 1; i < kChannels; ++i) squares += x[i] * x[i];
+  return squares;
 }
 
 __device__ __forceinline__ NormedRow normed_row(const HyperConnectionCollapse& op, int64_t m) {
