@@ -61,10 +61,6 @@ __device__ __forceinline__ float sum_of_parts(const float* sums, int parts) {
   return sum;
 }
 
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
-}
-
 // The choices of the expert that a cursor stands at.
 struct FewChoicesOf {
   int count;
