@@ -80,7 +80,7 @@ struct FewBarriers {
   uint64_t full[kFewMostPlaces], empty[kFewMostPlaces];  // of the ring's places
   uint64_t summed[kFewSumBuffers];
   uint64_t listed;
-  int finished;  // turns, times the warps that finish them
+  int finished[kFewFinish];  // turns, by each of the warps that finish them
 };
 
 // The frame of both kernels; Stage has what differs:
@@ -102,7 +102,7 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
     }
     for (int i = 0; i < kFewSumBuffers; ++i)
       barrier_init(shared_address(&barriers.summed[i]), static_cast<uint32_t>(plan.parts));
-    barriers.finished = 0;
+    for (int& turns : barriers.finished) turns = 0;
     barrier_init(shared_address(&barriers.listed), 1);
     barrier_fence_init();
   }
@@ -163,7 +163,7 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
         __syncwarp();
         if (lane == 0) {
           __threadfence_block();
-          atomicAdd(&barriers.finished, 1);
+          *const_cast<volatile int*>(&barriers.finished[warp - kFewMultiply - 1]) = number + 1;
         }
       }
     }
@@ -222,8 +222,9 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
         }
       }
       // A group may be many turns ahead of another, more than the parity of a barrier could tell.
-      while (*const_cast<volatile int*>(&barriers.finished) < kFewFinish * (number - kFewSumBuffers + 1)) {
-      }
+      for (int& turns : barriers.finished)
+        while (*const_cast<volatile int*>(&turns) < number - kFewSumBuffers + 1) {
+        }
       __threadfence_block();
       float* const own_sums = sums + buffer * plan.sum_floats + part * kSumFloats;
       store_sums(own_sums, d[0]);
