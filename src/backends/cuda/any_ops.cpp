@@ -66,7 +66,7 @@ Status AnyOps::health() {
 
 void AnyOps::embed_tokens(const EmbedTokens& op) {
   DI_CHECK(op.streams.columns == op.copies * op.table.columns, "streams is [rows, copies * d]");
-  launches_.join();
+  join();
   if (well()) note(any_embed_tokens(op, stream_));
 }
 
@@ -78,7 +78,7 @@ void AnyOps::gather_rows(const GatherRows& op) {
   GatherRows there = op;
   there.index = ring_.put(op.index, op.y.rows);
   note(ring_.send());
-  launches_.join();
+  join();
   if (well()) note(any_gather_rows(there, stream_));
 }
 
@@ -126,20 +126,20 @@ void AnyOps::hyper_connection_mix(const HyperConnectionMix& op) {
   launches_.end_beside();
 }
 void AnyOps::hyper_connection_collapse(const HyperConnectionCollapse& op) {
-  launches_.join();
+  join();
   if (well()) note(any_hyper_connection_collapse(op, stream_));
 }
 void AnyOps::hyper_connection_expand(const HyperConnectionExpand& op) {
-  launches_.join();
+  join();
   if (well()) note(any_hyper_connection_expand(op, stream_));
 }
 void AnyOps::hyper_connection_mean(const HyperConnectionMean& op) {
-  launches_.join();
+  join();
   if (well()) note(any_hyper_connection_mean(op, stream_));
 }
 
 void AnyOps::engram_mix(const EngramMix& op) {
-  launches_.join();
+  join();
   if (well()) note(any_engram_mix(op, stream_));
 }
 

@@ -4,6 +4,7 @@
 #include "backends/cuda/kernels/attention/attention.h"
 #include "backends/cuda/kernels/products/sm90_products.h"
 #include "backends/cuda/kernels/selection/selection.h"
+#include "backends/cuda/kernels/streams/streams.h"
 #include "base/check.h"
 
 namespace deepinfer::cuda {
@@ -22,6 +23,12 @@ Status Sm90Ops::attend(const SparseAttention& op, const SequenceList<AttentionSe
   DI_CHECK(op.o.data == nullptr || (reinterpret_cast<uintptr_t>(op.o.data) % 4 == 0 && op.o.stride % 2 == 0),
            "rows of o lie on 4-byte boundaries");
   return sm90_attention(op, list, window_rows + compressed, attention_spread(list.rows), stream());
+}
+
+void Sm90Ops::hyper_connection_expand(const HyperConnectionExpand& op) {
+  if (!sm90_hyper_connection_expand_takes(op)) return AnyOps::hyper_connection_expand(op);
+  join();
+  if (well() && op.y.rows > 0) note(sm90_hyper_connection_expand(op, stream()));
 }
 
 void Sm90Ops::mixture_of_experts(const MixtureOfExperts& op) {

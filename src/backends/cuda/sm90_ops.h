@@ -16,6 +16,8 @@ class Sm90Ops final : public AnyOps {
 
   // Weights of other formats or widths than sm90_experts.h names go by the any_ kernels, whatever the rows.
   void mixture_of_experts(const MixtureOfExperts& op) override;
+  // Few rows by a kernel of their own, with the same bits.
+  void hyper_connection_expand(const HyperConnectionExpand& op) override;
 
  protected:
   Status product(const Product& product) override;

@@ -25,6 +25,9 @@ struct MixScratch {
 Status any_hyper_connection_mix(const HyperConnectionMix& op, const MixScratch& scratch, Stream stream);
 Status any_hyper_connection_collapse(const HyperConnectionCollapse& op, Stream stream);
 Status any_hyper_connection_expand(const HyperConnectionExpand& op, Stream stream);
+// Few rows with a next input, on SM90; the same bits.
+bool sm90_hyper_connection_expand_takes(const HyperConnectionExpand& op);
+Status sm90_hyper_connection_expand(const HyperConnectionExpand& op, Stream stream);
 Status any_hyper_connection_mean(const HyperConnectionMean& op, Stream stream);
 
 }  // namespace deepinfer::cuda
