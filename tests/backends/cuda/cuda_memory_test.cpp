@@ -19,8 +19,8 @@ class CudaMemory : public testing::Test {
 };
 
 TEST_F(CudaMemory, RoomKeepsToTheShare) {
-  const auto whole = make_cuda_ops({}, 1).value();
-  const auto half = make_cuda_ops({}, 0.5).value();
+  const auto whole = make_cuda_ops({}, true, 1).value();
+  const auto half = make_cuda_ops({}, true, 0.5).value();
   const MemoryRoom all = whole->memory().room().value(), some = half->memory().room().value();
   EXPECT_EQ(all.granted, all.total);
   EXPECT_EQ(some.granted, all.total / 2);
