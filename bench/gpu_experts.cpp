@@ -35,20 +35,14 @@ struct Weights {
 
 cuda::ExpertPointers pointers(const uint8_t* base, int64_t weight_bytes, int64_t scale_bytes) {
   const uint8_t* const scales = base + 3 * weight_bytes;
-  return {base,
-          scales,
-          base + weight_bytes,
-          scales + scale_bytes,
-          base + 2 * weight_bytes,
-          scales + 2 * scale_bytes};
+  return {base, scales, base + weight_bytes, scales + scale_bytes, base + 2 * weight_bytes, scales + 2 * scale_bytes};
 }
 
 Result<Weights> random_weights(cuda::DeviceMemory& memory, std::mt19937_64& random) {
   Weights weights;
   DI_ASSIGN_OR_RETURN(weights.routed, cuda::DeviceBuffer::allocate(kExperts * kRoutedBytes));
   DI_ASSIGN_OR_RETURN(weights.shared, cuda::DeviceBuffer::allocate(kLayers * kSharedBytes));
-  DI_ASSIGN_OR_RETURN(weights.table,
-                      cuda::DeviceBuffer::allocate(kExperts * int64_t{sizeof(cuda::ExpertPointers)}));
+  DI_ASSIGN_OR_RETURN(weights.table, cuda::DeviceBuffer::allocate(kExperts * int64_t{sizeof(cuda::ExpertPointers)}));
   DI_RETURN_IF_ERROR(cuda::fill_random(weights.routed));
   DI_RETURN_IF_ERROR(cuda::fill_random(weights.shared));
   // Scales as weights have them: 2^-9 to 2^-2.
@@ -181,8 +175,8 @@ Status bench_gpu_experts_decode(std::span<const DecodeStep> decode_steps, double
             .value = bytes / seconds / 1e9,
             .unit = "GB/s",
             .limit = read / 1e9,
-            .note = fmt::format("{:.2f} us, {:.1f} MB, {:.1f} experts", seconds / kLayers * 1e6,
-                                bytes / kLayers / 1e6, static_cast<double>(distinct) / kLayers)});
+            .note = fmt::format("{:.2f} us, {:.1f} MB, {:.1f} experts", seconds / kLayers * 1e6, bytes / kLayers / 1e6,
+                                static_cast<double>(distinct) / kLayers)});
       return {};
     };
     DI_RETURN_IF_ERROR(measure("experts, gate and up", 2.0 / 3, true, false));
@@ -203,28 +197,27 @@ Status bench_gpu_experts_prefill(std::span<const int64_t> rows_of_steps, double 
     constexpr int kPrefillLayers = 2;
     const double products = 2.0 * static_cast<double>(rows * (kTopK + 1) * kWeights);  // of one matrix
     const auto measure = [&](const char* name, double flops, int first, int last) -> Status {
-      DI_ASSIGN_OR_RETURN(
-          const cuda::Graph graph, cuda::Graph::capture([&](cuda::Stream stream) -> Status {
-            for (int layer = 0; layer < kPrefillLayers; ++layer) {
-              const cuda::Experts experts = step_of(weights, steps, rows, layer, 0);
-              for (int step = first; step <= last; ++step) {
-                switch (step) {
-                  case 0:
-                    DI_RETURN_IF_ERROR(cuda::sm90_list_expert_tiles(experts, tiles, stream));
-                    break;
-                  case 1:
-                    DI_RETURN_IF_ERROR(cuda::sm90_expert_hidden_many(experts, tiles, stream));
-                    break;
-                  case 2:
-                    DI_RETURN_IF_ERROR(cuda::sm90_expert_output_many(experts, tiles, stream));
-                    break;
-                  default:
-                    DI_RETURN_IF_ERROR(cuda::sm90_combine_experts(experts, stream));
-                }
-              }
-            }
-            return {};
-          }));
+      DI_ASSIGN_OR_RETURN(const cuda::Graph graph, cuda::Graph::capture([&](cuda::Stream stream) -> Status {
+                            for (int layer = 0; layer < kPrefillLayers; ++layer) {
+                              const cuda::Experts experts = step_of(weights, steps, rows, layer, 0);
+                              for (int step = first; step <= last; ++step) {
+                                switch (step) {
+                                  case 0:
+                                    DI_RETURN_IF_ERROR(cuda::sm90_list_expert_tiles(experts, tiles, stream));
+                                    break;
+                                  case 1:
+                                    DI_RETURN_IF_ERROR(cuda::sm90_expert_hidden_many(experts, tiles, stream));
+                                    break;
+                                  case 2:
+                                    DI_RETURN_IF_ERROR(cuda::sm90_expert_output_many(experts, tiles, stream));
+                                    break;
+                                  default:
+                                    DI_RETURN_IF_ERROR(cuda::sm90_combine_experts(experts, stream));
+                                }
+                              }
+                            }
+                            return {};
+                          }));
       DI_ASSIGN_OR_RETURN(const double seconds, graph.best_seconds(5, name));
       sink({.name = fmt::format("{}, {} rows", name, rows),
             .value = flops / seconds * kPrefillLayers / 1e12,

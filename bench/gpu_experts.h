@@ -19,8 +19,8 @@ struct DecodeStep {
 // that were chosen and of the shared one.
 Status bench_gpu_experts_decode(std::span<const DecodeStep> steps, double read, ResultSink sink);
 
-// Steps of many rows with random experts.  peak: floating-point operations a second of BF16 matrices; figures are of the
-// products of the rows' own experts and the shared one.
+// Steps of many rows with random experts.  peak: floating-point operations a second of BF16 matrices; figures are of
+// the products of the rows' own experts and the shared one.
 Status bench_gpu_experts_prefill(std::span<const int64_t> rows, double peak, ResultSink sink);
 
 }  // namespace deepinfer::bench

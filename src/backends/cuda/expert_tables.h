@@ -22,8 +22,8 @@ class ExpertTables {
   Status prepare(int experts, Stream stream);
   // The table of a list where it is known, by its place in the host's memory and by its content; else null.
   const ExpertPointers* find(const ExpertWeights* experts, int count) const;
-  // Makes the table of a list that is not known, on the device for kernels that are launched from now on.  One more than
-  // there is room for takes the place of the one made first.
+  // Makes the table of a list that is not known, on the device for kernels that are launched from now on.  One more
+  // than there is room for takes the place of the one made first.
   Result<const ExpertPointers*> add(const ExpertWeights* experts, int count);
 
  private:

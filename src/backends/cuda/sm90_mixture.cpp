@@ -11,7 +11,7 @@ namespace {
 
 using Format = LinearWeight::Format;
 
-constexpr int64_t kManyRows = 8192;   // at once
+constexpr int64_t kManyRows = 8192;  // at once
 constexpr int64_t kFewOfExpert = 8;  // rows that the kernels for few rows take in one pass
 
 bool has_format(const ExpertWeights& expert, Format format, int64_t d, int64_t width) {

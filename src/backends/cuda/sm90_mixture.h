@@ -21,7 +21,7 @@ class Sm90Mixture {
   Status run_many(const Experts& experts, Stream stream);
 
   ExpertTables tables_;
-  DeviceBuffer hidden_, outputs_;                       // of each choice
+  DeviceBuffer hidden_, outputs_;                                      // of each choice
   DeviceBuffer counts_, tile_list_, choice_, x_image_, hidden_image_;  // ExpertTiles
 };
 

@@ -209,8 +209,8 @@ TEST_P(ExpertsTest, ARowHasItsBitsInAnyCompany) {
 // Of the released model, of the demonstration model, of its draft, and with widths that fill no chunk.
 INSTANTIATE_TEST_SUITE_P(Shapes, ExpertsTest,
                          testing::Values(Shape{5120, 2304, 5, 3, 3}, Shape{256, 128, 16, 4, 40},
-                                         Shape{256, 128, 8, 2, 40}, Shape{640, 288, 7, 3, 40},
-                                         Shape{32, 32, 3, 2, 40}, Shape{1152, 1440, 9, 6, 20}),
+                                         Shape{256, 128, 8, 2, 40}, Shape{640, 288, 7, 3, 40}, Shape{32, 32, 3, 2, 40},
+                                         Shape{1152, 1440, 9, 6, 20}),
                          [](const auto& info) {
                            return std::to_string(info.param.d) + "x" + std::to_string(info.param.width) + "of" +
                                   std::to_string(info.param.experts);

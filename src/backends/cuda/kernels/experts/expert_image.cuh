@@ -1,7 +1,7 @@
-// How rows lie that are the B operand of the kernels for many rows: in the order in which shared memory has them, so that
-// bulk copies bring them there.  Groups of 8 rows follow each other; in a group, chunks of 128 columns of 2,048 bytes
-// each; in a chunk two halves of 1,024 bytes with 128-byte swizzle (device/wgmma.cuh).  Pair i of expert_chunks.cuh of a
-// lane's columns lies in half i / 8, 16-byte piece i % 8, word t.
+// How rows lie that are the B operand of the kernels for many rows: in the order in which shared memory has them, so
+// that bulk copies bring them there.  Groups of 8 rows follow each other; in a group, chunks of 128 columns of 2,048
+// bytes each; in a chunk two halves of 1,024 bytes with 128-byte swizzle (device/wgmma.cuh).  Pair i of
+// expert_chunks.cuh of a lane's columns lies in half i / 8, 16-byte piece i % 8, word t.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The choices of few rows by expert, in shared memory: every block makes the list for itself, which takes less time than
-// a kernel of its own.
+// The choices of few rows by expert, in shared memory: every block makes the list for itself, which takes less time
+// than a kernel of its own.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,14 @@ struct FewChoices {
   int active_count;
 };
 
-// Of the experts that are not heavy (sm90_experts.h), by all warps of the block but the asking one (few_plan.h).  The order of an expert's choices is any.
+// Of the experts that are not heavy (sm90_experts.h), by all warps of the block but the asking one (few_plan.h).  The
+// order of an expert's choices is any.
 __device__ __forceinline__ void list_few_choices(FewChoices& list, const MatrixView<const int32_t>& expert,
                                                  int expert_count, int64_t heavy_rows) {
   constexpr int threads = kFewThreads - 32;
   static_assert(2 * threads >= kExpertFewMostExperts, "two experts a thread");
-  const int thread = static_cast<int>(threadIdx.x) - (warp_id() > kFewMultiply ? 32 : 0), lane = lane_id(), warp = thread / 32;
+  const int thread = static_cast<int>(threadIdx.x) - (warp_id() > kFewMultiply ? 32 : 0), lane = lane_id(),
+            warp = thread / 32;
   const int top_k = static_cast<int>(expert.columns), choices = static_cast<int>(expert.rows) * top_k;
   const auto sync = [] { asm volatile("bar.sync 1, %0;\n" ::"n"(kFewThreads - 32) : "memory"); };
   const auto expert_of = [&](int choice) { return row_of(expert, choice / top_k)[choice % top_k]; };

@@ -14,7 +14,8 @@ struct TileRows {
   uint32_t low, high, low_scales, high_scales;
 };
 
-// d = the tile's 16 rows times x over the part's chunks.  column: the lane's first, of K; in_slot: the same in the slot.
+// d = the tile's 16 rows times x over the part's chunks.  column: the lane's first, of K; in_slot: the same in the
+// slot.
 template <LinearWeight::Format kFormat>
 __device__ __forceinline__ void multiply_tile(float (&d)[4], const TileRows& rows, int column, int in_slot, int chunks,
                                               int k, const uint32_t (&x)[kExpertPartChunks][kChunkPairs]) {
@@ -23,11 +24,13 @@ __device__ __forceinline__ void multiply_tile(float (&d)[4], const TileRows& row
 #pragma unroll
   for (int c = 0; c < kExpertPartChunks; ++c) {
     if (c >= chunks) break;
-    const int at = column + c * kExpertChunk, byte = kFp4 ? (in_slot + c * kExpertChunk) / 2 : in_slot + c * kExpertChunk;
+    const int at = column + c * kExpertChunk,
+              byte = kFp4 ? (in_slot + c * kExpertChunk) / 2 : in_slot + c * kExpertChunk;
     const bool there = at < k;
     const Factors low(load_shared_byte(rows.low_scales + static_cast<uint32_t>(at / 32)), there);
     const Factors high(load_shared_byte(rows.high_scales + static_cast<uint32_t>(at / 32)), there);
-    const uint32_t low_codes = rows.low + static_cast<uint32_t>(byte), high_codes = rows.high + static_cast<uint32_t>(byte);
+    const uint32_t low_codes = rows.low + static_cast<uint32_t>(byte),
+                   high_codes = rows.high + static_cast<uint32_t>(byte);
     const bool twice = __any_sync(kAllLanes, there && (low.twice || high.twice)) != 0;
     if constexpr (kFp4) {
       if (twice) {
@@ -117,8 +120,9 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
       FewCursor place = at;
       for (int half = 0; half < at.slots(plan); ++half, place.next_place(plan)) {
         barrier_wait(empty(place.place), place.phase ^ 1);
-        stage.fetch(FewSlot{shared_address(ring) + static_cast<uint32_t>(place.place * plan.slot_bytes), full(place.place)},
-                    at, half);
+        stage.fetch(
+            FewSlot{shared_address(ring) + static_cast<uint32_t>(place.place * plan.slot_bytes), full(place.place)}, at,
+            half);
       }
       at.next(plan, ranges);
     };
@@ -206,8 +210,8 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
         const int pitch = own_slot == 0 ? plan.first_columns : k - plan.first_columns;
         const int scale_row = kHidden ? at.tile / 4 : at.tile / 2;
         const uint32_t low = scales + static_cast<uint32_t>(scale_shift(scale_row * (k / 32)));
-        const TileRows tile{slot + static_cast<uint32_t>(row * pitch), slot + static_cast<uint32_t>((row + 8) * pitch), low,
-                            kHidden ? low + static_cast<uint32_t>(plan.scale_pitch) : low};
+        const TileRows tile{slot + static_cast<uint32_t>(row * pitch), slot + static_cast<uint32_t>((row + 8) * pitch),
+                            low, kHidden ? low + static_cast<uint32_t>(plan.scale_pitch) : low};
         multiply_tile<LinearWeight::Format::kFp8>(d[0], tile, column, column - in_slot, chunks, k, x);
       } else {
         const int scale_rows = kHidden ? at.tile * kFewUnits : at.tile * kFewOutputs, bytes = k / 2;

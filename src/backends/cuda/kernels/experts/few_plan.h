@@ -37,7 +37,9 @@ inline FewPlan few_plan(const Experts& experts, bool hidden, int other_bytes) {
   plan.chunks = expert_chunks(plan.k);
   plan.parts = expert_parts(plan.k);
   plan.routed_tiles = hidden ? width / kFewUnits : d / kFewOutputs;
-  plan.shared_tiles = experts.shared.w1 == nullptr || experts.x.rows >= experts.heavy_rows ? 0 : hidden ? width / kFewUnits : d / (kFewOutputs / 2);
+  plan.shared_tiles = experts.shared.w1 == nullptr || experts.x.rows >= experts.heavy_rows ? 0
+                      : hidden                                                             ? width / kFewUnits
+                                                                                           : d / (kFewOutputs / 2);
   plan.shared_slots = hidden && plan.parts > 1 ? 2 : 1;
   plan.first_columns = plan.k;
   if (plan.shared_slots == 2) plan.first_columns = (plan.parts + 1) / 2 * kExpertPartChunks * kExpertChunk;

@@ -1,10 +1,10 @@
 // The schedule of the kernels for few rows, and the way of the weights into shared memory.
 //
 // One block a multiprocessor, each with a range of tiles of the shared expert and one of the active experts' tiles, one
-// after the other, such that all blocks read about as many bytes.  A warp asks for tiles, whose rows lie in one piece in
-// memory, as the slots of a ring become free.  Warps multiply them, one for each part of K; where K has few parts, there
-// are several groups of them, which take the tiles in turn.  Other warps add up the parts.  The shared expert does not
-// depend on the router, so its first tiles are asked for before the kernels in front have ended.
+// after the other, such that all blocks read about as many bytes.  A warp asks for tiles, whose rows lie in one piece
+// in memory, as the slots of a ring become free.  Warps multiply them, one for each part of K; where K has few parts,
+// there are several groups of them, which take the tiles in turn.  Other warps add up the parts.  The shared expert
+// does not depend on the router, so its first tiles are asked for before the kernels in front have ended.
 #pragma once
 
 #include <cstdint>

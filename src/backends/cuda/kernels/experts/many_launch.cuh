@@ -11,7 +11,11 @@ namespace deepinfer::cuda {
 inline ManyArguments many_arguments(const Experts& experts, const ExpertTiles& tiles, bool hidden) {
   const auto d = static_cast<int>(experts.x.columns), width = static_cast<int>(experts.width);
   const int k = hidden ? d : width;
-  return {experts,         tiles, k, expert_chunks(k), expert_parts(k),
+  return {experts,
+          tiles,
+          k,
+          expert_chunks(k),
+          expert_parts(k),
           hidden ? 2 * width / (kManyCluster * kManyWeightRows) : d / (kManyCluster * kManyWeightRows)};
 }
 

@@ -1,10 +1,10 @@
 // The frame of the kernels for many rows.
 //
-// A block takes 128 weight rows by up to 128 rows of x; the two blocks of a cluster take neighbouring weight rows and the
-// same rows of x, each copying half of x to both.  A warpgroup of the block copies a chunk of 128 columns at a time into
-// the stages of a ring; two warpgroups, of 64 weight rows each, make bf16 fragments of the codes in registers and
-// multiply them with x in shared memory, one quarter of a chunk while the next is being converted.  Accumulators begin anew
-// with every part of K and are added to the sums at its end, as sm90_experts.h has the order.
+// A block takes 128 weight rows by up to 128 rows of x; the two blocks of a cluster take neighbouring weight rows and
+// the same rows of x, each copying half of x to both.  A warpgroup of the block copies a chunk of 128 columns at a time
+// into the stages of a ring; two warpgroups, of 64 weight rows each, make bf16 fragments of the codes in registers and
+// multiply them with x in shared memory, one quarter of a chunk while the next is being converted.  Accumulators begin
+// anew with every part of K and are added to the sums at its end, as sm90_experts.h has the order.
 #pragma once
 
 #include <cstdint>
@@ -136,9 +136,10 @@ __device__ void many_produce(const ManyArguments& arguments, ManyRing<kFormat> r
         if (thread == 0) barrier_arrive_expect(full, static_cast<uint32_t>(groups * kImageChunkBytes));
         __syncwarp();
         if (thread < groups && thread % kManyCluster == static_cast<int>(rank))
-          bulk_copy_to_cluster(ring.x() + static_cast<uint32_t>(thread * kImageChunkBytes),
-                               image + (int64_t{own.tile.first_group + thread} * arguments.chunks + chunk) * kImageChunkBytes,
-                               kImageChunkBytes, full, (1 << kManyCluster) - 1);
+          bulk_copy_to_cluster(
+              ring.x() + static_cast<uint32_t>(thread * kImageChunkBytes),
+              image + (int64_t{own.tile.first_group + thread} * arguments.chunks + chunk) * kImageChunkBytes,
+              kImageChunkBytes, full, (1 << kManyCluster) - 1);
       }
 #pragma unroll
       for (int i = 0; i < kPieces; ++i) {
@@ -236,7 +237,7 @@ __device__ __forceinline__ void many_multiply(float (&sums)[kColumns / 2], const
       barrier_arrive_in_cluster(ring.empty + static_cast<uint32_t>(8 * stage), static_cast<uint32_t>(lane_id()));
   };
   // Behind it, all but these two steps have been multiplied.
-  const auto multiply = [&](const uint32_t (&quarter)[2][4], uint32_t x, bool keep) {
+  const auto multiply = [&](const uint32_t(&quarter)[2][4], uint32_t x, bool keep) {
     wgmma_fence();
 #pragma unroll
     for (int s = 0; s < 2; ++s)

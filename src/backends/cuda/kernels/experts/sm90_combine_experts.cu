@@ -59,8 +59,8 @@ Status sm90_combine_experts(const Experts& experts, Stream stream) {
   DI_CHECK(experts.expert.columns <= kMostExperts, "at most 64 experts a row");
   const Arguments arguments{experts.expert, experts.outputs, experts.shared.w1 != nullptr, experts.y};
   return launch(combine_experts, "sm90_combine_experts",
-                          dim3(blocks(experts.y.rows), blocks(divided_up(experts.y.columns, kThreads * kChannels))),
-                          kThreads, 0, stream, arguments, kEarly);
+                dim3(blocks(experts.y.rows), blocks(divided_up(experts.y.columns, kThreads * kChannels))), kThreads, 0,
+                stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -1,5 +1,5 @@
-// Gate, up and SwiGLU for few rows: see few_stream.cuh.  A tile is 8 hidden units, their rows of w1 as the low and of w3
-// as the high rows of an instruction.  A step of up to 8 rows has them all as the columns of every product, whoever
+// Gate, up and SwiGLU for few rows: see few_stream.cuh.  A tile is 8 hidden units, their rows of w1 as the low and of
+// w3 as the high rows of an instruction.  A step of up to 8 rows has them all as the columns of every product, whoever
 // chose the expert, so that the rows are fetched once.
 #include "backends/cuda/device/bf16.cuh"
 #include "backends/cuda/kernels/experts/activation.cuh"
@@ -9,7 +9,6 @@
 
 namespace deepinfer::cuda {
 namespace {
-
 
 struct Arguments {
   Experts experts;
@@ -21,8 +20,8 @@ struct Shared {
   float weight[kExpertFewChoices];  // by choice
 };
 
-__device__ __forceinline__ void load_x(uint32_t (&x)[kExpertPartChunks][kChunkPairs], const bf16* row, int column, int chunks,
-                                       int k) {
+__device__ __forceinline__ void load_x(uint32_t (&x)[kExpertPartChunks][kChunkPairs], const bf16* row, int column,
+                                       int chunks, int k) {
 #pragma unroll
   for (int c = 0; c < kExpertPartChunks; ++c) {
     const int at = column + c * kExpertChunk;
@@ -59,15 +58,15 @@ struct Stage {
     }
   }
 
-  __device__ void load(uint32_t (&x)[kExpertPartChunks][kChunkPairs], const FewChoicesOf& choices, int first, int column,
-                       int chunks) const {
+  __device__ void load(uint32_t (&x)[kExpertPartChunks][kChunkPairs], const FewChoicesOf& choices, int first,
+                       int column, int chunks) const {
     const int own = lane_id() / 4, rows = static_cast<int>(experts.x.rows);
     const bf16* row = nullptr;
     if (all_rows(rows)) {
       if (own < rows) row = row_of(experts.x, own);
     } else if (first + own < choices.count) {
-      row = row_of(experts.x, choices.row(choices.choice(shared.list, first + own),
-                                          static_cast<int>(experts.expert.columns)));
+      row = row_of(experts.x,
+                   choices.row(choices.choice(shared.list, first + own), static_cast<int>(experts.expert.columns)));
     }
     load_x(x, row, column, chunks, plan.k);
   }
@@ -103,9 +102,8 @@ Status sm90_expert_hidden_few(const Experts& experts, Stream stream) {
   const FewPlan& plan = arguments.plan;
   DI_CHECK(plan.places >= plan.shared_slots, "a tile fits into the ring");
   DI_ASSIGN_OR_RETURN(const int multiprocessors, multiprocessor_count());
-  return launch(expert_hidden_few, "sm90_expert_hidden_few",
-                          dim3(static_cast<unsigned>(multiprocessors)), kFewThreads, plan.shared_bytes, stream,
-                          arguments, kEarly);
+  return launch(expert_hidden_few, "sm90_expert_hidden_few", dim3(static_cast<unsigned>(multiprocessors)), kFewThreads,
+                plan.shared_bytes, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -44,16 +44,18 @@ struct Epilogue {
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const int n = 8 * j + 2 * t + c;
-        const float most = fmaxf(fmaxf(largest[group][0][n], largest[group][1][n]),
-                                 fmaxf(largest[group][2][n], largest[group][3][n]));
+        const float most =
+            fmaxf(fmaxf(largest[group][0][n], largest[group][1][n]), fmaxf(largest[group][2][n], largest[group][3][n]));
         const uint32_t scale = fp8_scale(most);
-        value[c] = round_to_bf16(e4m3_value(e4m3_code(sums[4 * j + c] * reciprocal_of_scale(scale))) * e8m0_value(scale)).bits;
+        value[c] =
+            round_to_bf16(e4m3_value(e4m3_code(sums[4 * j + c] * reciprocal_of_scale(scale))) * e8m0_value(scale)).bits;
       }
       // Units u and u + 4 are neighbours in the image: of two lanes with them each stores both for one row.
       const uint32_t other = __shfl_xor_sync(kAllLanes, hi == 0 ? value[1] : value[0], 16);
       const int n = 8 * j + 2 * t + hi;
       if (n < own.tile.rows) {
-        std::byte* const to = arguments.tiles.hidden + (int64_t{own.tile.first_group + j} * chunks + unit / kExpertChunk) * kImageChunkBytes;
+        std::byte* const to = arguments.tiles.hidden +
+                              (int64_t{own.tile.first_group + j} * chunks + unit / kExpertChunk) * kImageChunkBytes;
         *reinterpret_cast<uint32_t*>(to + image_offset(n % kImageRows, pair, unit % kExpertChunk / 32)) =
             hi == 0 ? value[0] | other << 16 : other | value[1] << 16;
       }
@@ -74,8 +76,8 @@ Status sm90_expert_hidden_many(const Experts& experts, const ExpertTiles& tiles,
   using Format = LinearWeight::Format;
   const ManyArguments arguments = many_arguments(experts, tiles, true);
   if (experts.expert.columns > 0)
-    DI_RETURN_IF_ERROR(launch_many<Format::kFp4>(expert_hidden_many<Format::kFp4>, "sm90_expert_hidden_many", arguments,
-                                                 stream));
+    DI_RETURN_IF_ERROR(
+        launch_many<Format::kFp4>(expert_hidden_many<Format::kFp4>, "sm90_expert_hidden_many", arguments, stream));
   if (experts.shared.w1 == nullptr) return {};
   return launch_many<Format::kFp8>(expert_hidden_many<Format::kFp8>, "sm90_expert_hidden_many", arguments, stream);
 }

@@ -17,7 +17,9 @@ struct Arguments {
 // A NaN becomes the largest number, as in e4m3_code.
 __device__ __forceinline__ uint32_t e4m3_codes(float first, float second) {
   uint16_t codes;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\n" : "=h"(codes) : "f"(fminf(second, 448.0f)), "f"(fminf(first, 448.0f)));
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\n"
+      : "=h"(codes)
+      : "f"(fminf(second, 448.0f)), "f"(fminf(first, 448.0f)));
   return codes;
 }
 
@@ -82,8 +84,8 @@ struct Stage {
     }
   }
 
-  __device__ void load(uint32_t (&x)[kExpertPartChunks][kChunkPairs], const FewChoicesOf& choices, int first, int column,
-                       int chunks) const {
+  __device__ void load(uint32_t (&x)[kExpertPartChunks][kChunkPairs], const FewChoicesOf& choices, int first,
+                       int column, int chunks) const {
     const int own = first + lane_id() / 4;
     const float* const hidden =
         own < choices.count ? experts.hidden + choices.choice(list, own) * experts.width : nullptr;
@@ -95,8 +97,8 @@ struct Stage {
     const int count = min(choices.count - first, 8), outputs = at.shared ? kFewOutputs / 2 : kFewOutputs;
     for (int i = thread; i < count * outputs; i += kFewFinish * 32) {
       const int output = i % outputs, row = i / outputs;
-      const float sum = sum_of_parts(
-          sums + output / 16 * plan.parts * kSumFloats + row * kSumPitch + output % 16, plan.parts);
+      const float sum =
+          sum_of_parts(sums + output / 16 * plan.parts * kSumFloats + row * kSumPitch + output % 16, plan.parts);
       experts.outputs[choices.choice(list, first + row) * experts.x.columns + at.tile * outputs + output] =
           round_to_bf16(sum);
     }
@@ -119,9 +121,8 @@ Status sm90_expert_output_few(const Experts& experts, Stream stream) {
   const FewPlan& plan = arguments.plan;
   DI_CHECK(plan.places >= 1, "a tile fits into the ring");
   DI_ASSIGN_OR_RETURN(const int multiprocessors, multiprocessor_count());
-  return launch(expert_output_few, "sm90_expert_output_few",
-                          dim3(static_cast<unsigned>(multiprocessors)), kFewThreads, plan.shared_bytes, stream,
-                          arguments, kEarly);
+  return launch(expert_output_few, "sm90_expert_output_few", dim3(static_cast<unsigned>(multiprocessors)), kFewThreads,
+                plan.shared_bytes, stream, arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda

@@ -43,8 +43,8 @@ Status sm90_expert_output_many(const Experts& experts, const ExpertTiles& tiles,
   using Format = LinearWeight::Format;
   const ManyArguments arguments = many_arguments(experts, tiles, false);
   if (experts.expert.columns > 0)
-    DI_RETURN_IF_ERROR(launch_many<Format::kFp4>(expert_output_many<Format::kFp4>, "sm90_expert_output_many", arguments,
-                                                 stream));
+    DI_RETURN_IF_ERROR(
+        launch_many<Format::kFp4>(expert_output_many<Format::kFp4>, "sm90_expert_output_many", arguments, stream));
   if (experts.shared.w1 == nullptr) return {};
   return launch_many<Format::kFp8>(expert_output_many<Format::kFp8>, "sm90_expert_output_many", arguments, stream);
 }

@@ -1,5 +1,5 @@
-// One block lists the choices of heavy experts: a histogram in shared memory, its sum over experts, and places by counting down.  Then a
-// warp takes a group of 8 listed rows and a chunk of 128 columns at a time.
+// One block lists the choices of heavy experts: a histogram in shared memory, its sum over experts, and places by
+// counting down.  Then a warp takes a group of 8 listed rows and a chunk of 128 columns at a time.
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/launch_dependency.cuh"
 #include "backends/cuda/device/views.cuh"
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kWarps * 32) gather_rows(const Arguments argum
     uint32_t pairs[kChunkPairs];
 #pragma unroll
     for (int j = 0; j < 4; ++j) pair_columns(pairs + 4 * j, columns[j]);
-    // Word u of piece 4 b + t lies in lane u of the four: they exchange, so that each stores whole pieces.
+      // Word u of piece 4 b + t lies in lane u of the four: they exchange, so that each stores whole pieces.
 #pragma unroll
     for (int b = 0; b < kChunkPairs / 4; ++b) {
       const uint32_t own[4] = {pairs[4 * b], pairs[4 * b + 1], pairs[4 * b + 2], pairs[4 * b + 3]};
@@ -134,11 +134,10 @@ __global__ void __launch_bounds__(kWarps * 32) gather_rows(const Arguments argum
 Status sm90_list_expert_tiles(const Experts& experts, const ExpertTiles& tiles, Stream stream) {
   DI_CHECK(experts.expert_count < kThreads, "a thread for each expert and the shared one");
   const Arguments arguments{experts, tiles};
-  DI_RETURN_IF_ERROR(
-      launch(list_tiles, "sm90_list_expert_tiles", dim3(1), kThreads, 0, stream, arguments, kEarly));
+  DI_RETURN_IF_ERROR(launch(list_tiles, "sm90_list_expert_tiles", dim3(1), kThreads, 0, stream, arguments, kEarly));
   const int64_t groups = expert_most_groups(experts.x.rows, experts.expert.columns, experts.expert_count);
-  return launch(gather_rows, "sm90_list_expert_tiles, rows", dim3(blocks(groups)), kWarps * 32, 0, stream,
-                arguments, kEarly);
+  return launch(gather_rows, "sm90_list_expert_tiles, rows", dim3(blocks(groups)), kWarps * 32, 0, stream, arguments,
+                kEarly);
 }
 
 }  // namespace deepinfer::cuda
