@@ -180,73 +180,107 @@ __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& expe
   const int column = first_chunk * kExpertChunk + lane % 4 * 32;
   const int own_slot = first_chunk * kExpertChunk >= plan.first_columns ? 1 : 0;
   uint32_t x[kExpertPartChunks][kChunkPairs];
-  int loaded = -2, turn_group = 0;
+  // A group may be many turns ahead of another, more than the parity of a barrier could tell.
+  const auto hand_over = [&](const float(&d)[kHidden ? 1 : 2][4]) {
+    for (int& turns : barriers.finished)
+      while (*const_cast<volatile int*>(&turns) < number - kFewSumBuffers + 1) {
+      }
+    __threadfence_block();
+    float* const own_sums = sums + buffer * plan.sum_floats + part * kSumFloats;
+    store_sums(own_sums, d[0]);
+    if constexpr (!kHidden) store_sums(own_sums + plan.parts * kSumFloats, d[1]);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(shared_address(&barriers.summed[buffer]));
+  };
+  const bool all = Stage::all_rows(rows);
+  bool loaded = false;  // the rows that are columns of every product
+  int turn_group = 0;
+  FewCursor at(plan, ranges);
 #pragma unroll 1
-  for (FewCursor at(plan, ranges); !at.done; at.next(plan, ranges)) {
+  while (!at.done && at.shared) {
     const FewChoicesOf choices(at, list, rows, top_k);
-    const bool all = Stage::all_rows(rows);
     const int turns = all ? 1 : (choices.count + 7) / 8;
     const bool own = turn_group == group;
     if (++turn_group == plan.groups) turn_group = 0;
-    if (!own) {
-      for (int turn = 0; turn < turns; ++turn) next_buffer();
-      continue;
-    }
     FewCursor place = at;
-    if (at.shared && own_slot == 1) place.next_place(plan);
+    if (own_slot == 1) place.next_place(plan);
     const uint32_t slot = shared_address(ring) + static_cast<uint32_t>(place.place * plan.slot_bytes);
     const uint32_t scales = slot + static_cast<uint32_t>(plan.scale_at);
 #pragma unroll 1
     for (int turn = 0; turn < turns; ++turn, next_buffer()) {
-      const int key = all ? 0 : turns > 1 ? -2 : at.shared ? -1 : at.active;
-      if (key == -2 || key != loaded) {
-        stage.load(x, choices, 8 * turn, column, chunks);
-        loaded = key;
-      }
+      if (!own) continue;
+      if (!all || !loaded) stage.load(x, choices, 8 * turn, column, chunks);
+      loaded = true;
       if (turn == 0) barrier_wait(full(place.place), place.phase);
       float d[kHidden ? 1 : 2][4] = {};
-      if (at.shared) {
-        const int in_slot = own_slot == 0 ? 0 : plan.first_columns;
-        const int pitch = own_slot == 0 ? plan.first_columns : k - plan.first_columns;
-        const int scale_row = kHidden ? at.tile / 4 : at.tile / 2;
-        const uint32_t low = scales + static_cast<uint32_t>(scale_shift(scale_row * (k / 32)));
-        const TileRows tile{slot + static_cast<uint32_t>(row * pitch), slot + static_cast<uint32_t>((row + 8) * pitch),
-                            low, kHidden ? low + static_cast<uint32_t>(plan.scale_pitch) : low};
-        multiply_tile<LinearWeight::Format::kFp8>(d[0], tile, column, column - in_slot, chunks, k, x);
-      } else {
-        const int scale_rows = kHidden ? at.tile * kFewUnits : at.tile * kFewOutputs, bytes = k / 2;
-#pragma unroll
-        for (int t = 0; t < (kHidden ? 1 : 2); ++t) {
-          const int low_row = 16 * t + row;
-          const uint32_t low = scales + static_cast<uint32_t>(scale_shift(scale_rows * (k / 32)) + low_row * (k / 32));
-          const TileRows tile{slot + static_cast<uint32_t>(low_row * bytes),
-                              slot + static_cast<uint32_t>((low_row + 8) * bytes), low,
-                              low + static_cast<uint32_t>(kHidden ? plan.scale_pitch : 8 * (k / 32))};
-          multiply_tile<LinearWeight::Format::kFp4>(d[t], tile, column, column, chunks, k, x);
-        }
-      }
-      // A group may be many turns ahead of another, more than the parity of a barrier could tell.
-      for (int& turns : barriers.finished)
-        while (*const_cast<volatile int*>(&turns) < number - kFewSumBuffers + 1) {
-        }
-      __threadfence_block();
-      float* const own_sums = sums + buffer * plan.sum_floats + part * kSumFloats;
-      store_sums(own_sums, d[0]);
-      if constexpr (!kHidden) store_sums(own_sums + plan.parts * kSumFloats, d[1]);
-      __syncwarp();
-      if (lane == 0) {
-        barrier_arrive(shared_address(&barriers.summed[buffer]));
-        if (turn == turns - 1) {
-          for (int half = 0; half < at.slots(plan); ++half) {
-            FewCursor freed = at;
-            if (half == 1) freed.next_place(plan);
-            // A place of the other half may not have been filled yet; it is only free behind that.
-            if (at.shared && half != own_slot) barrier_wait(full(freed.place), freed.phase);
-            barrier_arrive(empty(freed.place));
-          }
-        }
+      const int in_slot = own_slot == 0 ? 0 : plan.first_columns;
+      const int pitch = own_slot == 0 ? plan.first_columns : k - plan.first_columns;
+      const int scale_row = kHidden ? at.tile / 4 : at.tile / 2;
+      const uint32_t low = scales + static_cast<uint32_t>(scale_shift(scale_row * (k / 32)));
+      const TileRows tile{slot + static_cast<uint32_t>(row * pitch), slot + static_cast<uint32_t>((row + 8) * pitch),
+                          low, kHidden ? low + static_cast<uint32_t>(plan.scale_pitch) : low};
+      multiply_tile<LinearWeight::Format::kFp8>(d[0], tile, column, column - in_slot, chunks, k, x);
+      hand_over(d);
+    }
+    if (own && lane == 0) {
+      FewCursor freed = at;
+      for (int half = 0; half < at.slots(plan); ++half, freed.next_place(plan)) {
+        // The place of the other half may not have been filled yet; it is only free behind that.
+        if (half != own_slot) barrier_wait(full(freed.place), freed.phase);
+        barrier_arrive(empty(freed.place));
       }
     }
+    at.next(plan, ranges);
+  }
+  // Routed experts: all that does not change from tile to tile is found once for an expert.
+  int left = ranges.routed_end - ranges.routed_begin, tile_number = at.tile, active = at.active, place = at.place;
+  uint32_t phase = at.phase;
+  const int bytes = k / 2, scale_bytes = k / 32, tile_scales = (kHidden ? kFewUnits : kFewOutputs) * scale_bytes;
+#pragma unroll 1
+  while (left > 0) {
+    at.active = active;
+    const FewChoicesOf choices(at, list, rows, top_k);
+    const int turns = all ? 1 : (choices.count + 7) / 8;
+    if (turns == 1 && (!all || !loaded)) stage.load(x, choices, 0, column, chunks);
+    loaded = true;
+#pragma unroll 1
+    for (; left > 0 && tile_number < plan.routed_tiles; --left, ++tile_number) {
+      const bool own = turn_group == group;
+      if (++turn_group == plan.groups) turn_group = 0;
+      if (own) {
+        const uint32_t slot = shared_address(ring) + static_cast<uint32_t>(place * plan.slot_bytes + row * bytes);
+        const uint32_t scales =
+            shared_address(ring) + static_cast<uint32_t>(place * plan.slot_bytes + plan.scale_at +
+                                                         scale_shift(tile_number * tile_scales) + row * scale_bytes);
+        barrier_wait(full(place), phase);
+#pragma unroll 1
+        for (int turn = 0; turn < turns; ++turn, next_buffer()) {
+          if (turns > 1) stage.load(x, choices, 8 * turn, column, chunks);
+          float d[kHidden ? 1 : 2][4] = {};
+#pragma unroll
+          for (int t = 0; t < (kHidden ? 1 : 2); ++t) {
+            const uint32_t low = slot + static_cast<uint32_t>(16 * t * bytes);
+            const uint32_t low_scales = scales + static_cast<uint32_t>(16 * t * scale_bytes);
+            const TileRows tile{low, low + static_cast<uint32_t>(8 * bytes), low_scales,
+                                low_scales + static_cast<uint32_t>(kHidden ? plan.scale_pitch : 8 * scale_bytes)};
+            multiply_tile<LinearWeight::Format::kFp4>(d[t], tile, column, column, chunks, k, x);
+          }
+          if (turn == turns - 1) {
+            __syncwarp();
+            if (lane == 0) barrier_arrive(empty(place));
+          }
+          hand_over(d);
+        }
+      } else {
+        for (int turn = 0; turn < turns; ++turn) next_buffer();
+      }
+      if (++place == plan.places) {
+        place = 0;
+        phase ^= 1;
+      }
+    }
+    tile_number = 0;
+    ++active;
   }
 }
 
