@@ -1,5 +1,5 @@
-// One warp a row: the best of what is left, top_k times.  A lane has the experts lane, lane + 32, ..., and looks
-// through them again only when the best was one of its own.
+// One block a row.  All threads make the scores; one warp takes the best of what is left, top_k times.  A lane of it
+// has the experts lane, lane + 32, ..., and looks through them again only when the best was one of its own.
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/launch_dependency.cuh"
@@ -16,9 +16,10 @@ struct Arguments {
   MatrixView<const float> scores;
 };
 
+constexpr int kThreads = 128;
 constexpr float kLowest = -__builtin_huge_valf();
 
-__global__ void __launch_bounds__(32) route(const Arguments arguments) {
+__global__ void __launch_bounds__(kThreads) route(const Arguments arguments) {
   follow_previous_kernels();
   const Route& op = arguments.op;
   const int experts = static_cast<int>(arguments.scores.columns), lane = lane_id();
@@ -27,13 +28,14 @@ __global__ void __launch_bounds__(32) route(const Arguments arguments) {
   float* biased = score + experts;
   auto* chosen = reinterpret_cast<int32_t*>(biased + experts);
   const float* bias = op.image != nullptr && op.image[m] != 0 ? op.bias_image : op.bias;
-  for (int e = lane; e < experts; e += 32) {
+  for (int e = static_cast<int>(threadIdx.x); e < experts; e += kThreads) {
     const float x = row_of(arguments.scores, m)[e];
     score[e] = sqrtf(x > 20.0f ? x : log1pf(expf(x)));
     const float value = score[e] + bias[e];
     biased[e] = isnan(value) ? kLowest : value;
   }
-  __syncwarp();
+  __syncthreads();
+  if (warp_id() > 0) return;
   // The lane's best and its expert; none left: any expert is better.
   float own = kLowest;
   int own_expert = experts;
@@ -83,8 +85,8 @@ Status any_route(const Route& op, MatrixView<const float> scores, Stream stream)
            "expert and weight are [rows, top_k], top_k is at most the number of experts");
   DI_CHECK(scores.columns <= 64 * 32, "a lane has at most 64 experts");
   const Arguments arguments{op, scores};
-  return launch(route, "any_route", dim3(blocks(scores.rows)), 32, scores.columns * 8 + op.top_k * 4, stream, arguments,
-                kEarly);
+  return launch(route, "any_route", dim3(blocks(scores.rows)), kThreads, scores.columns * 8 + op.top_k * 4, stream,
+                arguments, kEarly);
 }
 
 }  // namespace deepinfer::cuda
