@@ -100,7 +100,7 @@ TEST(CommandLine, OutOfRangeOptionsNameTheOptionAndTheRange) {
                                                        {"--reasoning-effort", "0", "[1, 100]"},
                                                        {"--reasoning-effort", "much", "xhigh"},
                                                        {"--prefill", "half", "bounded-replay"},
-                                                       {"--backend", "gpu", "cpu, reference"}};
+                                                       {"--backend", "gpu", "cpu, cuda, reference"}};
   for (const auto& option : cases)
     expect_error(deepinfer({"run", "hi", "--json", option[0], option[1]}), 2, {option[0], option[2]});
 }

@@ -41,7 +41,7 @@ class OptionsTest(unittest.TestCase):
             "admin-key-file": quoted(self.path("admin", "b-key\n")),
             "model": quoted(os.path.join(os.path.dirname(PROGRAM), "DeepSeek-V4.1-Tiny")), "threads": "1",
             "max-sequences": "3", "cache-memory": "0.25", "kv-host-memory": "0.01", "no-prefix-cache": "false",
-            "max-context": "2000", "step-rows": "256", "draft-tokens": "2", "draft-schedule": quoted("all"),
+            "max-context": "2000", "step-rows": "256", "decode-latency-ms": "300", "draft-tokens": "2", "draft-schedule": quoted("all"),
             "backend": quoted("cpu"), "log-stats": "1000", "trace": quoted(self.path(run_name + ".trace")),
             "request-log": quoted(self.path(run_name + ".requests")),
             "files-dir": quoted(self.path(run_name + ".files")), "files-size": "0.5",
@@ -62,7 +62,10 @@ class OptionsTest(unittest.TestCase):
             code, errors = run("--config", self.path("tls.toml", f'{name} = "x.pem"\n'))
             self.assertEqual(code, 2)
             self.assertIn("--tls-cert and --tls-key need each other", errors)
-        self.assertEqual(known_options(), set(values) | {"tls-cert", "tls-key"})
+        code, errors = run("--config", self.path("gpu.toml", "gpu-memory-utilization = 0.5\n"))
+        self.assertNotEqual(code, 0)
+        self.assertIn("--gpu-memory-utilization is given, but --backend is cpu", errors)
+        self.assertEqual(known_options(), set(values) | {"tls-cert", "tls-key", "gpu-memory-utilization"})
 
         config = self.path("all.toml", "".join(f"{name} = {value}\n" for name, value in values.items()))
         from_file = self.options_printed("--config", config)
