@@ -15,7 +15,7 @@
 #include "backends/cuda/device/collectives.cuh"
 #include "backends/cuda/device/dynamic_shared.cuh"
 #include "backends/cuda/device/launch_dependency.cuh"
-#include "backends/cuda/device/register_count.cuh"
+#include "backends/cuda/device/warpgroup.cuh"
 #include "backends/cuda/device/shared_address.cuh"
 #include "backends/cuda/device/wgmma.cuh"
 #include "backends/cuda/kernels/experts/expert_chunks.cuh"
@@ -294,10 +294,10 @@ __device__ __forceinline__ void many_run(const ManyArguments& arguments, const E
   allow_next_kernel();
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   if (group < 0) {
-    give_registers_back<40>();
+    take_registers_down<40>();
     many_produce<kFormat, kHidden>(arguments, ring, static_cast<int>(threadIdx.x));
   } else {
-    take_registers<232>();
+    take_registers_up<232>();
     const int units = many_units<kFormat>(arguments), clusters = static_cast<int>(gridDim.x) / kManyCluster;
     const int row = group * 64 + warp_id() % 4 * 16 + lane_id() / 4, t = lane_id() % 4;
 #pragma unroll 1
