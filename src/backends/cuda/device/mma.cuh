@@ -16,16 +16,8 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Four 8 x 8 matrices of 16-bit values; lane l names row l % 8 of matrix l / 8 by its shared address.  Lane l gets of
-// each the columns 2 (l % 4) and the next of row l / 4.  Other reads of shared memory may move across it, writes to what
-// it reads need a barrier in between anyway.
-__device__ __forceinline__ void load_matrices(uint32_t (&m)[4], uint32_t row_address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
-               : "r"(row_address));
-}
-
-// The way back, lanes as above; and transposed, so that a row in shared memory is a column of the matrix.
+// Four 8 x 8 matrices of 16-bit values: lane l has of each the columns 2 (l % 4) and the next of row l / 4, and names row
+// l % 8 of matrix l / 8 by its shared address.  Or transposed, so that a row in shared memory is a column of the matrix.
 __device__ __forceinline__ void store_matrices(uint32_t row_address, uint32_t m0, uint32_t m1, uint32_t m2,
                                                uint32_t m3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(row_address), "r"(m0),

@@ -16,6 +16,7 @@
 #include "backends/cuda/device/mma.cuh"
 #include "backends/cuda/device/shared_address.cuh"
 #include "backends/cuda/kernels/products/sm90_pieces.cuh"
+#include "backends/cuda/kernels/products/sm90_product_places.h"
 #include "backends/cuda/kernels/products/sm90_products.h"
 #include "backends/cuda/launch/launch.cuh"
 #include "base/check.h"
@@ -31,15 +32,8 @@ constexpr int kMostBlocks = 8;           // of a cluster
 constexpr int kMostShared = 220 * 1024;  // dynamic
 constexpr int kGoodX = 68 * 1024;        // of x: every block fetches its own
 
-struct Arguments {
-  const uint16_t* x;
-  const uint8_t* weight;
-  const uint8_t* scales;
-  uint16_t* y;
-  float* y32;
-  int64_t x_stride, y_stride;
-  int rows, n, k;  // n: of a group
-  int pieces, parts, part_bits, block_parts;  // parts: 2^part_bits; of a block
+struct Arguments : ProductPlaces {
+  int block_parts;  // parts of a block
   int tiles;     // of a step
   int steps;     // of a group
   int segments;  // that a part is taken in
@@ -320,21 +314,7 @@ Status launch_rows(const Arguments& arguments, int groups, Stream stream) {
 }
 
 Arguments arguments_of(const Product& product) {
-  Arguments arguments = {};
-  arguments.x = reinterpret_cast<const uint16_t*>(product.x.data);
-  arguments.weight = static_cast<const uint8_t*>(product.weight.data);
-  arguments.scales = product.weight.scale;
-  arguments.y = reinterpret_cast<uint16_t*>(product.y.data);
-  arguments.y32 = product.y32.data;
-  arguments.x_stride = product.x.stride;
-  arguments.y_stride = product.y32.data != nullptr ? product.y32.stride : product.y.stride;
-  arguments.rows = static_cast<int>(product.x.rows);
-  arguments.n = static_cast<int>(product.weight.n / product.groups);
-  arguments.k = static_cast<int>(product.weight.k);
-  arguments.pieces = static_cast<int>(product_pieces(product.weight.k));
-  arguments.parts = product_parts(product.weight.k);
-  arguments.part_bits = std::countr_zero(static_cast<unsigned>(arguments.parts));
-  return arguments;
+  return {places_of(product)};
 }
 
 constexpr int kSegmentFp8 = 5, kLongSegmentFp8 = 8, kSegmentBf16 = 3;

@@ -16,6 +16,7 @@
 #include "backends/cuda/device/warpgroup.cuh"
 #include "backends/cuda/device/wgmma.cuh"
 #include "backends/cuda/kernels/products/sm90_pieces.cuh"
+#include "backends/cuda/kernels/products/sm90_product_places.h"
 #include "backends/cuda/kernels/products/sm90_products.h"
 #include "backends/cuda/launch/launch.cuh"
 
@@ -29,15 +30,7 @@ constexpr int kRowBytes = kPieceColumns * 2;  // of a piece of a row of x
 constexpr int kWeightPlaces = 5;
 constexpr int kBand = 16;  // tiles of rows that meet the same weights one after the other
 
-struct Arguments {
-  const uint16_t* x;
-  const uint8_t* weight;
-  const uint8_t* scales;
-  uint16_t* y;
-  float* y32;
-  int64_t x_stride, y_stride;
-  int rows, n, k;  // n: of a group
-  int pieces, parts, part_bits;  // parts: 2^part_bits
+struct Arguments : ProductPlaces {
   int output_tiles, row_tiles, tiles;  // tiles: of all groups
   bool whole_chunks;                   // 8 neighbouring outputs of y are one aligned store
 };
@@ -366,20 +359,7 @@ Status launch_rows(const Arguments& arguments, int groups, Stream stream) {
 
 Status sm90_product_many(const Product& product, Stream stream) {
   if (product.x.rows == 0) return {};
-  Arguments arguments = {};
-  arguments.x = reinterpret_cast<const uint16_t*>(product.x.data);
-  arguments.weight = static_cast<const uint8_t*>(product.weight.data);
-  arguments.scales = product.weight.scale;
-  arguments.y = reinterpret_cast<uint16_t*>(product.y.data);
-  arguments.y32 = product.y32.data;
-  arguments.x_stride = product.x.stride;
-  arguments.y_stride = product.y32.data != nullptr ? product.y32.stride : product.y.stride;
-  arguments.rows = static_cast<int>(product.x.rows);
-  arguments.n = static_cast<int>(product.weight.n / product.groups);
-  arguments.k = static_cast<int>(product.weight.k);
-  arguments.pieces = static_cast<int>(product_pieces(product.weight.k));
-  arguments.parts = product_parts(product.weight.k);
-  arguments.part_bits = std::countr_zero(static_cast<unsigned>(arguments.parts));
+  Arguments arguments{places_of(product)};
   arguments.whole_chunks =
       reinterpret_cast<uintptr_t>(product.y.data) % 16 == 0 && arguments.y_stride % 8 == 0 && arguments.n % 8 == 0;
   if (product.weight.format == Format::kFp8) return launch_rows<Format::kFp8>(arguments, product.groups, stream);
