@@ -19,6 +19,8 @@ struct MakeWindowRecords {
   const int64_t* position = nullptr;   // [rows]
   RopeTable table;
   MatrixView<uint8_t> records;         // [rows, fp8_record_bytes(head_dim)]
+  // kv stays as it is until sparse_attention, the first to read the records: they may be made beside what comes between.
+  bool attention_follows = false;
 };
 
 struct WindowCommit {                  // of one sequence

@@ -121,7 +121,7 @@ void AnyOps::hyper_connection_mix(const HyperConnectionMix& op) {
   DI_CHECK((kMixCounters + mix_part_floats(op.streams.rows, op.streams.columns)) * 4 <= mix_.bytes(),
            "rows and width of limits");
   // Nothing but the streams' next operation needs the coefficients: they are made beside the sublayer.
-  launches_.begin_beside();
+  launches_.begin_beside(SideLine::kCoefficients);
   note(any_hyper_connection_mix(op, {mix_.as<float>() + kMixCounters, mix_.as<int32_t>()}, stream_));
   launches_.end_beside();
 }
@@ -169,7 +169,13 @@ void AnyOps::engram_gather(const EngramGather& op) {
 }
 
 void AnyOps::make_window_records(const MakeWindowRecords& op) {
+  if (op.attention_follows) {
+    launches_.begin_beside(SideLine::kRecords);
+  } else {
+    launches_.join(SideLine::kRecords);  // where the records before may still be read
+  }
   if (well()) note(any_make_window_records(op, stream_));
+  launches_.end_beside();
 }
 void AnyOps::make_index_queries(const MakeIndexQueries& op) {
   if (well()) note(any_make_index_queries(op, stream_));

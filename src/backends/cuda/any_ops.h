@@ -70,7 +70,7 @@ class AnyOps : public Ops {
   Stream stream() const { return stream_; }
   // Every dense product, the router's too; what it gets is checked.
   virtual Status product(const Product& product);
-  void join() { launches_.join(); }  // the next kernel waits for a mix that is under way
+  void join() { launches_.join(); }  // the next kernel waits for everything that is made beside
 
   // sparse_attention and index_topk of the sequences that one list holds.  window_rows: of a row, at most.
   virtual Status attend(const SparseAttention& op, const SequenceList<AttentionSequence>& list, int64_t window_rows);

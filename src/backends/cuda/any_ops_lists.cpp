@@ -63,8 +63,11 @@ void AnyOps::for_lists(const Sequence* sequences, int count, BlocksOf blocks_of,
 void AnyOps::commit_window(const CommitWindow& op) {
   CommitWindow there = op;
   there.sequences = nullptr;
+  // The next to read the rings is attention, as for the records themselves.
+  launches_.begin_beside(SideLine::kRecords);
   for_lists(op.sequences, op.sequence_count, no_blocks,
             [&](const SequenceList<WindowCommit>& list, int, int) { return any_commit_window(there, list, stream_); });
+  launches_.end_beside();
 }
 
 void AnyOps::compress_pairs(const CompressPairs& op) {
@@ -119,6 +122,7 @@ void AnyOps::sparse_attention(const SparseAttention& op) {
            "q and o are [rows, heads * head_dim], head_dim a multiple of 32");
   DI_CHECK(op.q.rows == 0 || (reinterpret_cast<uintptr_t>(op.q.data) % 16 == 0 && op.q.stride % 8 == 0),
            "rows of q lie on 16-byte boundaries");
+  launches_.join(SideLine::kRecords);
   const bool rotates = op.table.pairs > 0;
   if (rotates) rope(op.query_rotation());
   for_lists(

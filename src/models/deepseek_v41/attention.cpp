@@ -19,7 +19,8 @@ void Forward::window_records(int layer) {
   const MatrixView<bf16> kv = first_rows(a_.attention.kv);
   ops_.matmul({active(a_.step.quantized), w.wkv, kv, {}});
   ops_.make_window_records(
-      {kv, w.kv_norm, c_.rms_norm_eps, active_positions(), rope_table(layer), first_rows(a_.attention.records)});
+      {kv, w.kv_norm, c_.rms_norm_eps, active_positions(), rope_table(layer), first_rows(a_.attention.records),
+       true});
   record_spans_.assign(rows_.spans().begin(), rows_.spans().end());
   for (RowSpan& span : record_spans_) span.first_row -= rows_.begin();
 }

@@ -27,7 +27,8 @@ void Forward::store_draft_context() {
     const AttentionWeights& w = w_.layers[static_cast<size_t>(layer)].attention;
     ops_.matmul({main, w.wkv, kv, {}});
     ops_.make_window_records(
-        {kv, w.kv_norm, c_.rms_norm_eps, active_positions(), rope_table(layer), first_rows(a_.attention.records)});
+        {kv, w.kv_norm, c_.rms_norm_eps, active_positions(), rope_table(layer), first_rows(a_.attention.records),
+         false});
     const auto ring = static_cast<size_t>(groups_.layers[static_cast<size_t>(layer)].window);
     size_t next = 0;
     for (size_t s = 0; s < step_.size(); ++s) {
@@ -69,8 +70,8 @@ void Forward::draft_block(std::span<const DraftSequence> sequences) {
   for (int layer = table_.layer_count; layer < c_.total_layers(); ++layer) {
     if (!input_comes_with_streams(layer)) ops_.hyper_connection_collapse(attention_input(layer));
     window_records(layer);
-    mix_attention(layer);
     queries(layer);
+    mix_attention(layer);
     attend(layer, SparseAttention::Window::kDraftBlock);
     output_projection(layer);
     expand_attention(layer);

@@ -119,8 +119,8 @@ void Forward::run_layer(int layer) {
   window_records(layer);
   keep_rows([&](size_t s) { return cut(s, layer).query; });
   if (rows_.count() > 0) {
-    mix_attention(layer);
     queries(layer);
+    mix_attention(layer);
     attend(layer, SparseAttention::Window::kCausal);
     output_projection(layer);
     expand_attention(layer);

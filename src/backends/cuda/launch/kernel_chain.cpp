@@ -70,18 +70,19 @@ Result<KernelChain> KernelChain::make(const RecordedLaunches& launches, CUstream
   auto made = std::make_unique<Nodes>();
   DI_RETURN_IF_ERROR(cuda_status(cudaGraphCreate(&made->graph, 0), "graph"));
   made->nodes.reserve(launches.count());
-  cudaGraphNode_t main = nullptr,
-                  side = nullptr;  // the last node of each line; side: none that the main line waits for
+  cudaGraphNode_t main = nullptr, sides[kSideLines] = {};  // the last node of each line; sides: not yet joined
   for (size_t i = 0; i < launches.count(); ++i) {
     const LaunchShape& shape = launches[i].shape;
     DI_ASSIGN_OR_RETURN(const cudaGraphNode_t node, add_node(made->graph, launches[i], launches.arguments(i)));
     made->nodes.push_back(node);
-    DI_RETURN_IF_ERROR(add_edge(made->graph, main, node, shape.early && !shape.beside && !shape.joins));
-    if (shape.beside || shape.joins) {
-      DI_RETURN_IF_ERROR(add_edge(made->graph, side, node, false));
-      side = nullptr;
+    const bool of_main = shape.beside < 0;
+    DI_RETURN_IF_ERROR(add_edge(made->graph, main, node, shape.early && of_main));
+    for (int line = 0; line < kSideLines; ++line) {
+      if (of_main ? (shape.joins >> line & 1) == 0 : shape.beside != line) continue;
+      DI_RETURN_IF_ERROR(add_edge(made->graph, sides[line], node, false));
+      sides[line] = nullptr;
     }
-    (shape.beside ? side : main) = node;
+    (of_main ? main : sides[shape.beside]) = node;
   }
   DI_RETURN_IF_ERROR(cuda_status(cudaGraphInstantiate(&made->executable, made->graph, 0), "graph"));
   DI_RETURN_IF_ERROR(cuda_status(cudaGraphUpload(made->executable, queue), "graph"));

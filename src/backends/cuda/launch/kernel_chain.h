@@ -1,4 +1,4 @@
-// KernelChain: recorded launches as an executable graph: a chain, and a side line that it joins.  Owned by ChainCache.
+// KernelChain: recorded launches as an executable graph: a chain, and side lines that it joins.  Owned by ChainCache.
 #pragma once
 
 #include <cstddef>

@@ -25,9 +25,13 @@ Status LaunchList::add(const LaunchShape& shape, StartKernel start, std::string_
   LaunchShape placed = shape;
   placed.early = shape.early && overlaps_;
   placed.beside = beside_;
-  placed.joins = !beside_ && joins_ && side_line_;
-  side_line_ = beside_ || (side_line_ && !placed.joins);
-  if (!beside_) joins_ = false;
+  if (beside_ >= 0) {
+    awaited_ |= static_cast<uint8_t>(1 << beside_);
+  } else {
+    placed.joins = joins_ & awaited_;
+    awaited_ &= static_cast<uint8_t>(~joins_);
+    joins_ = 0;
+  }
   if (status_.ok()) launches_.add(placed, start, name, arguments, bytes);
   if (launches_.count() < part_launches_) return status_;
   part_launches_ *= kPartGrowth;
@@ -46,7 +50,7 @@ Status LaunchList::flush_locked() {
   if (lists_ != nullptr) status_ = lists_->upload();
   if (status_.ok()) status_ = chains_.run(launches_, queue_);
   launches_.clear();
-  side_line_ = false;
+  awaited_ = 0;
   return status_;
 }
 

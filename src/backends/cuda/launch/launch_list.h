@@ -27,12 +27,12 @@ class LaunchList {
   void use(UploadRing* lists) { lists_ = lists; }
 
   Status add(const LaunchShape& shape, StartKernel start, std::string_view name, const void* arguments, size_t bytes);
-  // Kernels that are added from now on are of the side line: they run one after the other, behind those that were added
-  // before, and beside those that the main line gets until it joins.  Only graphs make use of that.
-  void begin_beside() { beside_ = true; }
-  void end_beside() { beside_ = false; }
-  // The next kernel of the main line, and so all behind it, waits for the side line.
-  void join() { joins_ = true; }
+  // Kernels that are added until end_beside() are of a side line.  Only graphs make use of that.
+  void begin_beside(SideLine line) { beside_ = static_cast<int8_t>(line); }
+  void end_beside() { beside_ = -1; }
+  // The next kernel of the main line, and so all behind it, waits for the line, or for all.
+  void join(SideLine line) { joins_ |= static_cast<uint8_t>(1 << static_cast<int>(line)); }
+  void join() { joins_ = kAllSideLines; }
   // Puts everything that was added on the stream.  The first error stays.
   Status flush();
 
@@ -54,8 +54,9 @@ class LaunchList {
   UploadRing* lists_ = nullptr;
   std::mutex mutex_;  // of what is below
   RecordedLaunches launches_;
-  bool beside_ = false, joins_ = false;
-  bool side_line_ = false;  // has kernels that nothing recorded waits for
+  int8_t beside_ = -1;     // as LaunchShape has it
+  uint8_t joins_ = 0;      // what the next kernel of the main line joins
+  uint8_t awaited_ = 0;    // side lines that have kernels which nothing recorded waits for
   ChainCache chains_;
   size_t part_launches_ = kFirstPart;  // of the part that is recorded
   Status status_;

@@ -13,6 +13,12 @@ struct CUstream_st;
 
 namespace deepinfer::cuda {
 
+// Kernels of a side line run one after the other, each behind what the main line had before it; the main line does not
+// wait for them until it joins the line.
+enum class SideLine : uint8_t { kCoefficients, kRecords };
+constexpr int kSideLines = 2;
+constexpr uint8_t kAllSideLines = (1 << kSideLines) - 1;
+
 struct LaunchShape {
   const void* kernel = nullptr;
   unsigned grid[3] = {1, 1, 1};  // blocks
@@ -20,8 +26,8 @@ struct LaunchShape {
   int64_t shared = 0;            // bytes of dynamic shared memory of a block
   unsigned cluster = 0;          // blocks of a cluster; 0: launched without
   bool early = false;            // may be launched before the kernel in front of it has ended: it waits by itself
-  bool beside = false;           // of the side line: behind what came before it, and the main line does not wait for it
-  bool joins = false;            // of the main line: behind the side line too
+  int8_t beside = -1;            // the side line that it belongs to; -1: the main line
+  uint8_t joins = 0;             // of the main line: behind these side lines too, a bit each
 
   // Whether the two differ in the grid at most: all that a node of an executable graph can change.
   bool same_but_for_grid(const LaunchShape& other) const {
@@ -61,7 +67,7 @@ class RecordedLaunches {
     std::memcpy(lines_[launches_.back().first_line].bytes, arguments, bytes);
     mix(reinterpret_cast<uintptr_t>(shape.kernel));
     mix(static_cast<uint64_t>(shape.threads) << 32 ^ static_cast<uint64_t>(shape.shared) << 4 ^ shape.cluster << 1 ^
-        (shape.early ? 1u : 0u) ^ (shape.beside ? 2u : 0u) << 8 ^ (shape.joins ? 4u : 0u) << 8);
+        (shape.early ? 1u : 0u) ^ static_cast<uint64_t>(shape.beside + 1) << 8 ^ uint64_t{shape.joins} << 12);
     grids_ = (grids_ ^ shape.grid[0] ^ uint64_t{shape.grid[1]} << 24 ^ uint64_t{shape.grid[2]} << 48) * kPrime;
   }
   void clear() {
