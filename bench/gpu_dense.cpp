@@ -42,7 +42,7 @@ int64_t weight_bytes(const Shape& shape) {
 }
 
 struct Memory {
-  cuda::DeviceBuffer weights, scales, x, y;
+  cuda::DeviceBuffer weights, scales, x, y, image;
 };
 
 cuda::Product product(const Memory& memory, int64_t rows, const Shape& shape, int64_t offset) {
@@ -68,6 +68,8 @@ Status bench_gpu_dense(int64_t rows, const GpuLimits& limits, ResultSink sink) {
   DI_ASSIGN_OR_RETURN(memory.scales, cuda::DeviceBuffer::allocate(room / 1024 + 1));
   DI_ASSIGN_OR_RETURN(memory.x, cuda::DeviceBuffer::allocate(rows * kWidest * 2));
   DI_ASSIGN_OR_RETURN(memory.y, cuda::DeviceBuffer::allocate(rows * std::max(kWidest, few ? kHead.n : 0) * 2));
+  DI_ASSIGN_OR_RETURN(memory.image, cuda::DeviceBuffer::allocate(cuda::product_scratch_bytes(rows, kWidest)));
+  const cuda::ProductScratch scratch{memory.image.data(), memory.image.bytes()};
   DI_RETURN_IF_ERROR(cuda::fill_random(memory.weights));
   DI_RETURN_IF_ERROR(cuda::fill_random(memory.x));
   cuda::DeviceMemory writer;
@@ -90,7 +92,7 @@ Status bench_gpu_dense(int64_t rows, const GpuLimits& limits, ResultSink sink) {
                           for (int64_t round = 0; round < rounds; ++round)
                             for (const Shape& shape : shapes) {
                               if (offset + weight_bytes(shape) > room) offset = 0;
-                              DI_RETURN_IF_ERROR(cuda::sm90_product(product(memory, rows, shape, offset), stream));
+                              DI_RETURN_IF_ERROR(cuda::sm90_product(product(memory, rows, shape, offset), scratch, stream));
                               offset += (weight_bytes(shape) + 1023) / 1024 * 1024;
                             }
                           return {};

@@ -26,6 +26,7 @@ class Sm90Ops final : public AnyOps {
 
  private:
   Sm90Mixture mixture_;
+  DeviceBuffer product_image_;  // of x of a product of many rows, or of a part of these
 };
 
 }  // namespace deepinfer::cuda

@@ -33,6 +33,13 @@ DeviceBuffer on_device(const T* data, size_t count) {
   return std::move(buffer).value();
 }
 
+DeviceBuffer room(int64_t bytes) {
+  Result<DeviceBuffer> buffer = DeviceBuffer::allocate(bytes);
+  EXPECT_TRUE(buffer.ok()) << buffer.status().to_string();
+  check(cudaMemset(buffer->data(), 0xff, static_cast<size_t>(bytes)));
+  return std::move(buffer).value();
+}
+
 struct Shape {
   Format format;
   int64_t n, k;
@@ -46,7 +53,9 @@ struct Operands {
         rows(x.rows()),
         data(on_device(weight.data.data(), weight.data.size())),
         scales(on_device(weight.scale.data(), weight.scale.size())),
-        x_data(on_device(x.row(0), static_cast<size_t>(x.rows() * x.columns()))) {}
+        x_data(on_device(x.row(0), static_cast<size_t>(x.rows() * x.columns()))),
+        // The largest step goes in parts.
+        image(room(product_scratch_bytes(std::min<int64_t>(x.rows(), 200), x.columns()))) {}
 
   // Of rows [first, first + count) as a step of their own; bf16 results as bits in floats.
   std::vector<float> product(int64_t first, int64_t count, bool fp32 = true) const {
@@ -64,7 +73,7 @@ struct Operands {
     } else {
       p.y = {out->as<bf16>(), count, shape.n};
     }
-    const Status status = sm90_product(p, nullptr);
+    const Status status = sm90_product(p, {image.data(), image.bytes()}, nullptr);
     EXPECT_TRUE(status.ok()) << status.to_string();
     check(cudaDeviceSynchronize());
     std::vector<float> y(static_cast<size_t>(size));
@@ -80,7 +89,7 @@ struct Operands {
 
   Shape shape;
   int64_t rows;
-  DeviceBuffer data, scales, x_data;
+  DeviceBuffer data, scales, x_data, image;
 };
 
 class Sm90Products : public testing::TestWithParam<Shape> {

@@ -80,37 +80,51 @@ __device__ __forceinline__ uint32_t word_of(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// The operands of the four steps of a piece, the one of these `index` of the scales.
+// 2^120 times the scale of the lane's columns of the piece `index` of these.
+template <Format kFormat>
+__device__ __forceinline__ uint32_t factor_of(const Scales& scales, int index) {
+  return kFormat == Format::kFp8 ? __shfl_sync(~0u, scales.factor, index * 2 + scales.half) : 0;
+}
+
+// The word in a register of its own, as long as the compiler does not know that `nothing` is 0.
+__device__ __forceinline__ uint32_t copied(uint32_t word, uint32_t nothing) {
+  uint32_t copy;
+  asm volatile("or.b32 %0, %1, %2;\n" : "=r"(copy) : "r"(word), "r"(nothing));
+  return copy;
+}
+
+// The operand of a step of a piece, the one of these `index` of the scales.  factor: in BF16 0; where the compiler does not
+// know that, the operand has registers of its own beside those of the piece.
+template <Format kFormat>
+__device__ __forceinline__ void fragment(uint32_t (&a)[4], const Piece<kFormat>& piece, int step, const Scales& scales,
+                                         uint32_t factor, int index) {
+  if constexpr (kFormat == Format::kFp8) {
+    const uint32_t low = word_of(piece.low[0], step), high = word_of(piece.high[0], step);
+    a[0] = times(even_e4m3_as_bf16(low), factor);
+    a[1] = times(even_e4m3_as_bf16(high), factor);
+    a[2] = times(odd_e4m3_as_bf16(low), factor);
+    a[3] = times(odd_e4m3_as_bf16(high), factor);
+    if (scales.large) {
+      const uint32_t scale = __shfl_sync(~0u, scales.scale, index * 2 + scales.half);
+      const uint32_t rest = excess_scale(max(scale, kHighestFactor));
+#pragma unroll
+      for (uint32_t& pair : a) pair = times(pair, rest);
+    }
+  } else {
+    a[0] = copied(word_of(piece.low[step / 2], step % 2 * 2), factor);
+    a[1] = copied(word_of(piece.high[step / 2], step % 2 * 2), factor);
+    a[2] = copied(word_of(piece.low[step / 2], step % 2 * 2 + 1), factor);
+    a[3] = copied(word_of(piece.high[step / 2], step % 2 * 2 + 1), factor);
+  }
+}
+
+// The operands of the four steps of a piece.
 template <Format kFormat>
 __device__ __forceinline__ void fragments(uint32_t (&a)[4][4], const Piece<kFormat>& piece, const Scales& scales,
                                           int index) {
-  if constexpr (kFormat == Format::kFp8) {
-    const int block = index * 2 + scales.half;
-    const uint32_t factor = __shfl_sync(~0u, scales.factor, block);
+  const uint32_t factor = factor_of<kFormat>(scales, index);
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const uint32_t low = word_of(piece.low[0], s), high = word_of(piece.high[0], s);
-      a[s][0] = times(even_e4m3_as_bf16(low), factor);
-      a[s][1] = times(even_e4m3_as_bf16(high), factor);
-      a[s][2] = times(odd_e4m3_as_bf16(low), factor);
-      a[s][3] = times(odd_e4m3_as_bf16(high), factor);
-    }
-    if (scales.large) {
-      const uint32_t rest = excess_scale(max(__shfl_sync(~0u, scales.scale, block), kHighestFactor));
-#pragma unroll
-      for (auto& step : a)
-#pragma unroll
-        for (uint32_t& pair : step) pair = times(pair, rest);
-    }
-  } else {
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      a[s][0] = word_of(piece.low[s / 2], s % 2 * 2);
-      a[s][1] = word_of(piece.high[s / 2], s % 2 * 2);
-      a[s][2] = word_of(piece.low[s / 2], s % 2 * 2 + 1);
-      a[s][3] = word_of(piece.high[s / 2], s % 2 * 2 + 1);
-    }
-  }
+  for (int step = 0; step < 4; ++step) fragment<kFormat>(a[step], piece, step, scales, factor, index);
 }
 
 // x as the fragments of the format pair it.
