@@ -1,9 +1,11 @@
 // Contracts of the indexer: ties, visibility, candidate pool.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "ops/cached_records.h"
 #include "ops/contract_suite.h"
+#include "ops/random_data.h"
 #include "tensor/formats.h"
 
 namespace deepinfer {
@@ -129,6 +131,49 @@ TEST_P(OpsContract, CandidatePoolKeepsTheNewestBlockAndTheLowerOfEquals) {
   EXPECT_EQ(select(*ops_, rows, 39, 3, 3, Pool::kUse, 1, {2, 4}).selected, (Indices{16, 17, 18}));
   EXPECT_EQ(select(*ops_, rows, 33, 12, 3, Pool::kUse, 1, {2, 4}).selected,
             (Indices{16, 17, 18, 19, 20, 21, 22, 23, 32, 33, -1, -1}));
+}
+
+// Few distinct scores, so that every cut falls among thousands of equals that lie in all parts of the context.
+TEST_P(OpsContract, SelectionOverALongContextIsThatOfASort) {
+  constexpr int64_t kVisible = (int64_t{1} << 17) + 13, kRows = kVisible + 4;
+  constexpr int32_t kBlockRows = 8, kNewest = static_cast<int32_t>((kVisible - 1) / kBlockRows);
+  constexpr int kTopK = 512, kPool = 2048;
+  RandomData random(7);
+  std::vector<float> scores(static_cast<size_t>(kRows));
+  for (float& score : scores) {
+    const int64_t of = random.below(4096);
+    score = of < 4 ? 6.0f : of < 10 ? 4.0f : of < 1000 ? 3.0f : static_cast<float>(of % 3);
+  }
+  for (size_t hidden = kVisible; hidden < scores.size(); ++hidden) scores[hidden] = 6;
+  ScoredRows rows(scores);
+  // The `most` best of `indices` by score, in ascending order.
+  const auto best = [](Indices indices, const auto& score_of, size_t most) {
+    std::stable_sort(indices.begin(), indices.end(), [&](int32_t a, int32_t b) { return score_of(a) > score_of(b); });
+    indices.resize(std::min(indices.size(), most));
+    std::sort(indices.begin(), indices.end());
+    return indices;
+  };
+  const auto score_of_row = [&](int32_t row) { return scores[static_cast<size_t>(row)]; };
+  const auto score_of_block = [&](int32_t block) {
+    if (block == kNewest) return 100.0f;
+    const auto first = scores.begin() + block * kBlockRows;
+    return *std::max_element(first, first + kBlockRows);
+  };
+  Indices all(static_cast<size_t>(kVisible)), blocks(kNewest + 1);
+  std::iota(all.begin(), all.end(), 0);
+  std::iota(blocks.begin(), blocks.end(), 0);
+  const Indices pool = best(blocks, score_of_block, kPool);
+  Indices of_pool;
+  for (const int32_t block : pool)
+    for (int32_t row = block * kBlockRows; row < std::min<int64_t>((block + 1) * kBlockRows, kVisible); ++row)
+      of_pool.push_back(row);
+
+  EXPECT_EQ(select(*ops_, rows, kVisible - 1, kTopK, 1, Pool::kNone).selected, best(all, score_of_row, kTopK));
+  const Selection made = select(*ops_, rows, kVisible - 1, kTopK, kPool, Pool::kMake);
+  EXPECT_EQ(made.selected, best(all, score_of_row, kTopK));
+  EXPECT_EQ(made.candidates, pool);
+  EXPECT_EQ(select(*ops_, rows, kVisible - 1, kTopK, kPool, Pool::kUse, 1, pool).selected,
+            best(of_pool, score_of_row, kTopK));
 }
 
 }  // namespace deepinfer
