@@ -129,6 +129,26 @@ inline unsigned __ballot_sync(unsigned, bool vote) {
   for (int i = 0; i < 32; ++i) lanes |= static_cast<unsigned>(votes[i] != std::byte{0}) << i;
   return lanes;
 }
+namespace deepinfer::emulation {
+template <typename T, typename Choose>
+T reduce(T value, Choose choose) {
+  const std::byte* values = warp_collective(&value, sizeof value, [](std::byte*) {});
+  for (size_t lane = 0; lane < 32; ++lane) {
+    T other;
+    std::memcpy(&other, values + lane * sizeof other, sizeof other);
+    value = choose(value, other);
+  }
+  return value;
+}
+}  // namespace deepinfer::emulation
+template <typename T>
+T __reduce_max_sync(unsigned, T value) {
+  return deepinfer::emulation::reduce(value, [](T a, T b) { return a < b ? b : a; });
+}
+template <typename T>
+T __reduce_min_sync(unsigned, T value) {
+  return deepinfer::emulation::reduce(value, [](T a, T b) { return b < a ? b : a; });
+}
 template <typename T>
 T atomicAdd(T* at, T value) {  // fibers never run at the same time
   const T before = *at;
