@@ -42,7 +42,7 @@ int64_t weight_bytes(const Shape& shape) {
 }
 
 struct Memory {
-  cuda::DeviceBuffer weights, scales, x, y, image;
+  cuda::DeviceBuffer weights, scales, x, y, image, sums;
 };
 
 cuda::Product product(const Memory& memory, int64_t rows, const Shape& shape, int64_t offset) {
@@ -69,7 +69,9 @@ Status bench_gpu_dense(int64_t rows, const GpuLimits& limits, ResultSink sink) {
   DI_ASSIGN_OR_RETURN(memory.x, cuda::DeviceBuffer::allocate(rows * kWidest * 2));
   DI_ASSIGN_OR_RETURN(memory.y, cuda::DeviceBuffer::allocate(rows * std::max(kWidest, few ? kHead.n : 0) * 2));
   DI_ASSIGN_OR_RETURN(memory.image, cuda::DeviceBuffer::allocate(cuda::product_scratch_bytes(rows, kWidest)));
-  const cuda::ProductScratch scratch{memory.image.data(), memory.image.bytes()};
+  DI_ASSIGN_OR_RETURN(memory.sums, cuda::DeviceBuffer::allocate(cuda::kProductSumBytes));
+  const cuda::ProductScratch scratch{memory.image.data(), memory.image.bytes(), memory.sums.as<float>(),
+                                     memory.sums.bytes()};
   DI_RETURN_IF_ERROR(cuda::fill_random(memory.weights));
   DI_RETURN_IF_ERROR(cuda::fill_random(memory.x));
   cuda::DeviceMemory writer;

@@ -12,6 +12,7 @@ namespace deepinfer::cuda {
 Status Sm90Ops::prepare(const OpsLimits& limits) {
   DI_RETURN_IF_ERROR(AnyOps::prepare(limits));
   DI_ASSIGN_OR_RETURN(product_image_, DeviceBuffer::allocate(product_scratch_bytes(limits.rows, limits.max_k)));
+  DI_ASSIGN_OR_RETURN(product_sums_, DeviceBuffer::allocate(limits.rows > kSm90FewRows ? kProductSumBytes : 256));
   return mixture_.prepare(limits, stream());
 }
 
@@ -44,7 +45,8 @@ Status Sm90Ops::select(const IndexTopk& op, const SequenceList<IndexSequence>& l
 }
 
 Status Sm90Ops::product(const Product& product) {
-  return sm90_product(product, {product_image_.data(), product_image_.bytes()}, stream());
+  return sm90_product(
+      product, {product_image_.data(), product_image_.bytes(), product_sums_.as<float>(), product_sums_.bytes()}, stream());
 }
 
 }  // namespace deepinfer::cuda

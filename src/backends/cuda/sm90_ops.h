@@ -27,6 +27,7 @@ class Sm90Ops final : public AnyOps {
  private:
   Sm90Mixture mixture_;
   DeviceBuffer product_image_;  // of x of a product of many rows, or of a part of these
+  DeviceBuffer product_sums_;   // of the parts of K of such a product
 };
 
 }  // namespace deepinfer::cuda

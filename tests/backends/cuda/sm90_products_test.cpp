@@ -55,7 +55,8 @@ struct Operands {
         scales(on_device(weight.scale.data(), weight.scale.size())),
         x_data(on_device(x.row(0), static_cast<size_t>(x.rows() * x.columns()))),
         // The largest step goes in parts.
-        image(room(product_scratch_bytes(std::min<int64_t>(x.rows(), 200), x.columns()))) {}
+        image(room(product_scratch_bytes(std::min<int64_t>(x.rows(), 200), x.columns()))),
+        sums(room(kProductSumBytes)) {}
 
   // Of rows [first, first + count) as a step of their own; bf16 results as bits in floats.
   std::vector<float> product(int64_t first, int64_t count, bool fp32 = true) const {
@@ -73,7 +74,7 @@ struct Operands {
     } else {
       p.y = {out->as<bf16>(), count, shape.n};
     }
-    const Status status = sm90_product(p, {image.data(), image.bytes()}, nullptr);
+    const Status status = sm90_product(p, {image.data(), image.bytes(), sums.as<float>(), sums.bytes()}, nullptr);
     EXPECT_TRUE(status.ok()) << status.to_string();
     check(cudaDeviceSynchronize());
     std::vector<float> y(static_cast<size_t>(size));
@@ -89,7 +90,7 @@ struct Operands {
 
   Shape shape;
   int64_t rows;
-  DeviceBuffer data, scales, x_data, image;
+  DeviceBuffer data, scales, x_data, image, sums;
 };
 
 class Sm90Products : public testing::TestWithParam<Shape> {

@@ -3,6 +3,9 @@
 // stored, and makes of them the register operand of wgmma, 16 columns at a time while the products of those before
 // run; the accumulators begin anew with every part of K and are added to the sums at its end.  One thread more brings the
 // image of x (sm90_product_image.cuh) into a ring that both share: each block of a cluster copies its share to all.
+//
+// Where there are fewer tiles than multiprocessors, a unit of work is a section of a tile's parts; the sums of all parts
+// then go to memory, and sm90_add_parts adds them in their order.
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
@@ -18,6 +21,7 @@
 #include "backends/cuda/device/wgmma.cuh"
 #include "backends/cuda/kernels/products/sm90_pieces.cuh"
 #include "backends/cuda/kernels/products/sm90_product_image.cuh"
+#include "backends/cuda/kernels/products/sm90_add_parts.h"
 #include "backends/cuda/kernels/products/sm90_product_image.h"
 #include "backends/cuda/kernels/products/sm90_product_places.h"
 #include "backends/cuda/kernels/products/sm90_products.h"
@@ -31,18 +35,36 @@ constexpr int kOutputs = 128;  // of a block's tile
 constexpr int kPieceColumns = static_cast<int>(kProductPiece);
 constexpr int kRowBytes = kPieceColumns * 2;  // of a piece of a row of x
 constexpr int kWeightPlaces = 5;
+constexpr int kSectionTokens = 64;  // of a tile that has sections
 constexpr int kBand = 16;  // tiles of rows that meet the same weights one after the other
 
 struct Arguments : ProductPlaces {
   const std::byte* image;
   int row_groups;                      // of 8 rows
-  int output_tiles, row_tiles, tiles;  // of a cluster; tiles: of all groups
+  int output_tiles, row_tiles, units;  // tiles of a cluster; units: sections of the tiles of all groups
+  int section_bits;                    // a tile has 2^section_bits sections
+  float* part_sums;                    // [parts][rows][groups * n], where tiles have sections
+  int64_t part_floats;                 // of a part
   bool whole_chunks;                   // 8 neighbouring outputs of y are one aligned store
 };
 
 struct Tile {
   int group, output, row;  // output: of the block
 };
+
+struct Section {  // of a tile
+  int first_part, parts, first_piece, pieces;
+};
+__device__ __forceinline__ int first_piece_of(const Arguments& arguments, int part) {
+  return part * arguments.pieces >> arguments.part_bits;
+}
+template <bool kSections>
+__device__ __forceinline__ Section section_at(const Arguments& arguments, int unit) {
+  if constexpr (!kSections) return {0, arguments.parts, 0, arguments.pieces};
+  const int parts = arguments.parts >> arguments.section_bits;
+  const int first = (unit & ((1 << arguments.section_bits) - 1)) * parts, piece = first_piece_of(arguments, first);
+  return {first, parts, piece, first_piece_of(arguments, first + parts) - piece};
+}
 
 struct Place {  // of a block
   int cluster, clusters, rank, blocks;
@@ -54,7 +76,8 @@ __device__ __forceinline__ Place place_of_block() {
 }
 
 template <int kTokens>
-__device__ __forceinline__ Tile tile_at(const Arguments& arguments, const Place& place, int index) {
+__device__ __forceinline__ Tile tile_at(const Arguments& arguments, const Place& place, int unit) {
+  const int index = unit >> arguments.section_bits;
   const int of_group = arguments.output_tiles * arguments.row_tiles;
   const int group = index / of_group, in_group = index - group * of_group;
   const int band = in_group / (kBand * arguments.output_tiles), in_band = in_group - band * kBand * arguments.output_tiles;
@@ -84,19 +107,21 @@ struct Barriers {
 };
 
 // The pieces of the image of the cluster's tiles, one after the other; by one thread of the block.
-template <Format kFormat, int kTokens>
+template <Format kFormat, int kTokens, bool kSections>
 __device__ __forceinline__ void bring_rows(const Arguments& arguments, const Place& place, uint32_t ring,
                                            Barriers& barriers) {
   Turn<kStages<kFormat>> turn;
   const auto all = static_cast<uint16_t>((1 << place.blocks) - 1);
-  for (int index = place.cluster; index < arguments.tiles; index += place.clusters) {
-    const Tile tile = tile_at<kTokens>(arguments, place, index);
+  for (int unit = place.cluster; unit < arguments.units; unit += place.clusters) {
+    const Tile tile = tile_at<kTokens>(arguments, place, unit);
+    const Section section = section_at<kSections>(arguments, unit);
     const int first = tile.row / kImageRows, there = min(kTokens / kImageRows, arguments.row_groups - first);
     const int from = there * place.rank / place.blocks, own = there * (place.rank + 1) / place.blocks - from;
-    const std::byte* image = arguments.image + image_place(tile.group, arguments.pieces, 0, arguments.row_groups, first + from);
+    const std::byte* image = arguments.image + image_place(tile.group, arguments.pieces, section.first_piece,
+                                                           arguments.row_groups, first + from);
     const uint32_t to = ring + static_cast<uint32_t>(from * kImageGroupBytes);
 #pragma unroll 1
-    for (int piece = 0; piece < arguments.pieces; ++piece, turn.next()) {
+    for (int piece = 0; piece < section.pieces; ++piece, turn.next()) {
       const uint32_t full = shared_address(&barriers.full[turn.place]);
       barrier_wait(shared_address(&barriers.empty[turn.place]), turn.parity ^ 1);
       barrier_arrive_expect(full, static_cast<uint32_t>(there * kImageGroupBytes));
@@ -108,6 +133,21 @@ __device__ __forceinline__ void bring_rows(const Arguments& arguments, const Pla
   }
 }
 
+// Writes the sums of a warpgroup's 64 outputs by kTokens rows to a matrix of fp32 numbers.
+template <int kTokens>
+__device__ __forceinline__ void write_fp32(const Arguments& arguments, const float (&sums)[kTokens / 2], const Tile& tile,
+                                           int warpgroup, float* to, int64_t stride) {
+  const int warp = warp_id() % 4, lane = lane_id(), first = tile.output + warpgroup * 64;  // output of the group
+#pragma unroll
+  for (int j = 0; j < kTokens / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int output = first + warp * 16 + lane / 4 + i / 2 * 8, row = tile.row + 8 * j + 2 * (lane % 4) + i % 2;
+      if (output < arguments.n && row < arguments.rows)
+        to[row * stride + int64_t{tile.group} * arguments.n + output] = sums[4 * j + i];
+    }
+}
+
 // Writes the sums of a warpgroup's 64 outputs by kTokens rows.  staging: kTokens rows of 128 bytes, of the warpgroup.
 template <int kTokens>
 __device__ __forceinline__ void write_sums(const Arguments& arguments, const float (&sums)[kTokens / 2],
@@ -115,17 +155,8 @@ __device__ __forceinline__ void write_sums(const Arguments& arguments, const flo
   const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
   const int first = tile.output + warpgroup * 64;  // output of the group
   const int64_t column = int64_t{tile.group} * arguments.n;
-  if (arguments.y32 != nullptr) {
-#pragma unroll
-    for (int j = 0; j < kTokens / 8; ++j)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int output = first + warp * 16 + lane / 4 + i / 2 * 8, row = tile.row + 8 * j + 2 * (lane % 4) + i % 2;
-        if (output < arguments.n && row < arguments.rows)
-          arguments.y32[row * arguments.y_stride + column + output] = sums[4 * j + i];
-      }
-    return;
-  }
+  if (arguments.y32 != nullptr)
+    return write_fp32<kTokens>(arguments, sums, tile, warpgroup, arguments.y32, arguments.y_stride);
   warpgroup_sync(warpgroup);  // what the tile before left there has been read
   const uint32_t to = shared_address(staging) + static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * 128 +
                                                                       ((warp * 2 + lane / 8 % 2) ^ (lane % 8)) * 16);
@@ -159,7 +190,7 @@ __device__ __forceinline__ void write_sums(const Arguments& arguments, const flo
   }
 }
 
-template <Format kFormat, int kTokens>
+template <Format kFormat, int kTokens, bool kSections>
 __device__ __forceinline__ void multiply(const Arguments& arguments, const Place& place, uint32_t ring, uint32_t rings,
                                          Barriers& barriers, std::byte* staging) {
   constexpr int kColumnBytes = kFormat == Format::kFp8 ? 1 : 2;
@@ -168,45 +199,45 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, const Place
   const uint32_t weight_ring =
       kept(rings + place_in_warp<kFormat>() +
            static_cast<uint32_t>(warp_id() * kWeightPlaces * Piece<kFormat>::kWarpBytes));
-  int next_index = place.cluster, next_piece = 0;
+  int next_unit = place.cluster, next_pieces = 0;  // next_pieces: of that unit, still to ask for
   const uint8_t *low = nullptr, *high = nullptr;
-  const auto start_tile = [&] {
-    if (next_index >= arguments.tiles) return;
-    const Tile tile = tile_at<kTokens>(arguments, place, next_index);
+  const auto start_unit = [&] {
+    if (next_unit >= arguments.units) return;
+    const Tile tile = tile_at<kTokens>(arguments, place, next_unit);
+    const Section section = section_at<kSections>(arguments, next_unit);
+    next_pieces = section.pieces;
     const int output = tile.output + warp_id() * 16 + lane / 4, first = tile.group * arguments.n;
-    low = arguments.weight +
-          (int64_t{first + min(output, arguments.n - 1)} * arguments.k + lane % 4 * 16) * kColumnBytes;
-    high = arguments.weight +
-           (int64_t{first + min(output + 8, arguments.n - 1)} * arguments.k + lane % 4 * 16) * kColumnBytes;
+    const int column = section.first_piece * kPieceColumns + lane % 4 * 16;
+    low = arguments.weight + (int64_t{first + min(output, arguments.n - 1)} * arguments.k + column) * kColumnBytes;
+    high = arguments.weight + (int64_t{first + min(output + 8, arguments.n - 1)} * arguments.k + column) * kColumnBytes;
     low = kept(low);
     high = kept(high);
   };
   const auto ask = [&](uint32_t to) {
-    if (next_index < arguments.tiles) {
+    if (next_unit < arguments.units) {
       ask_for_piece<kFormat>(to, low, high);
       low += kPieceColumns * kColumnBytes;
       high += kPieceColumns * kColumnBytes;
-      if (++next_piece == arguments.pieces) {
-        next_piece = 0;
-        next_index += place.clusters;
-        start_tile();
+      if (--next_pieces == 0) {
+        next_unit += place.clusters;
+        start_unit();
       }
     }
     async_copies_commit();
   };
-  start_tile();
+  start_unit();
 #pragma unroll
   for (int i = 0; i < kWeightPlaces; ++i) ask(weight_ring + i * Piece<kFormat>::kWarpBytes);
   // Lane i: scale of the part's block i of 32 columns.
-  const auto part_first = [&](int part) { return part * arguments.pieces >> arguments.part_bits; };
-  const auto codes_of = [&](int index, int part) -> uint32_t {
-    if (kFormat != Format::kFp8 || index >= arguments.tiles || lane >= 2 * (part_first(part + 1) - part_first(part)))
+  const auto part_first = [&](int part) { return first_piece_of(arguments, part); };
+  const auto codes_of = [&](int unit, int part) -> uint32_t {
+    if (kFormat != Format::kFp8 || unit >= arguments.units || lane >= 2 * (part_first(part + 1) - part_first(part)))
       return 0;
-    const Tile tile = tile_at<kTokens>(arguments, place, index);
+    const Tile tile = tile_at<kTokens>(arguments, place, unit);
     const int row = tile.group * arguments.n + min(tile.output + warp_id() * 16, arguments.n - 1);
     return arguments.scales[int64_t{row / 32} * (arguments.k / 32) + part_first(part) * 2 + lane];
   };
-  uint32_t next_codes = codes_of(place.cluster, 0);
+  uint32_t next_codes = codes_of(place.cluster, section_at<kSections>(arguments, place.cluster).first_part);
   allow_next_kernel();
   wait_for_previous_kernels();
 
@@ -234,14 +265,18 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, const Place
     if (releases) arrive_in_cluster(empty_there + static_cast<uint32_t>(stage) * 8);
   };
 #pragma unroll 1
-  for (int index = place.cluster; index < arguments.tiles; index += place.clusters) {
-    int part_end = 0;
+  for (int unit = place.cluster; unit < arguments.units; unit += place.clusters) {
+    const Section section = section_at<kSections>(arguments, unit);
+    int part_end = section.first_piece;
 #pragma unroll 1
-    for (int part = 0; part < arguments.parts; ++part) {
+    for (int part = section.first_part; part < section.first_part + section.parts; ++part) {
       const int first = part_end;
       part_end = part_first(part + 1);
       const Scales scales = scales_of_codes(next_codes);
-      next_codes = part + 1 < arguments.parts ? codes_of(index, part + 1) : codes_of(index + place.clusters, 0);
+      const int following = unit + place.clusters;
+      next_codes = part + 1 < section.first_part + section.parts
+                       ? codes_of(unit, part + 1)
+                       : codes_of(following, section_at<kSections>(arguments, following).first_part);
       int before = -1;  // place of the piece before, of the same part
       uint32_t a[4][4];
 #pragma unroll 1
@@ -264,7 +299,10 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, const Place
       }
       wgmma_wait<0>();
       release(before);
-      if (part == 0) {
+      if constexpr (kSections) {
+        write_fp32<kTokens>(arguments, d, tile_at<kTokens>(arguments, place, unit), warpgroup,
+                            arguments.part_sums + part * arguments.part_floats, arguments.part_floats / arguments.rows);
+      } else if (part == 0) {
 #pragma unroll
         for (int i = 0; i < kTokens / 2; ++i) sums[i] = d[i];
       } else {
@@ -272,12 +310,13 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, const Place
         for (int i = 0; i < kTokens / 2; ++i) sums[i] += d[i];
       }
     }
-    write_sums<kTokens>(arguments, sums, tile_at<kTokens>(arguments, place, index), warpgroup,
-                        staging + warpgroup * kTokens * 128);
+    if constexpr (!kSections)
+      write_sums<kTokens>(arguments, sums, tile_at<kTokens>(arguments, place, unit), warpgroup,
+                          staging + warpgroup * kTokens * 128);
   }
 }
 
-template <Format kFormat, int kTokens>
+template <Format kFormat, int kTokens, bool kSections>
 __global__ void __launch_bounds__(kThreads, 1) product_many(const Arguments arguments) {
   extern __shared__ __align__(1024) std::byte memory[];  // the rows' ring, the weights' rings, what is written
   constexpr int kRing = kStages<kFormat> * kTokens * kRowBytes;
@@ -296,40 +335,65 @@ __global__ void __launch_bounds__(kThreads, 1) product_many(const Arguments argu
   if (threadIdx.x >= kMultipliers) {
     take_registers_down<24>();
     wait_for_previous_kernels();
-    if (threadIdx.x == kMultipliers) bring_rows<kFormat, kTokens>(arguments, place, ring, barriers);
+    if (threadIdx.x == kMultipliers) bring_rows<kFormat, kTokens, kSections>(arguments, place, ring, barriers);
     __syncwarp();
   } else {
     take_registers_up<240>();
-    multiply<kFormat, kTokens>(arguments, place, ring, ring + kRing, barriers, memory + kRing + kRings);
+    multiply<kFormat, kTokens, kSections>(arguments, place, ring, ring + kRing, barriers, memory + kRing + kRings);
   }
   cluster_sync();  // nobody's shared memory goes while another block may still write to it
 }
 
-template <Format kFormat, int kTokens>
+// Weights of few tiles rather have twice the blocks.
+int cluster_of(const Arguments& arguments) {
+  return arguments.n > 4 * kOutputs ? 2 : 1;
+}
+
+template <Format kFormat, int kTokens, bool kSections>
 Status launch_kernel(Arguments arguments, int groups, int multiprocessors, Stream stream) {
   constexpr const char* kName = "sm90_product_many";
   constexpr int kShared = (kStages<kFormat> + 2) * kTokens * kRowBytes +
                           kMultipliers / 32 * kWeightPlaces * Piece<kFormat>::kWarpBytes;
-  // Weights of few tiles rather have twice the blocks.
-  const int cluster = arguments.n > 4 * kOutputs ? 2 : 1;
+  const int cluster = cluster_of(arguments);
   arguments.output_tiles = static_cast<int>(divided_up(arguments.n, kOutputs * cluster));
   arguments.row_tiles = static_cast<int>(divided_up(arguments.rows, kTokens));
-  arguments.tiles = groups * arguments.output_tiles * arguments.row_tiles;
-  const auto kernel = product_many<kFormat, kTokens>;
-  return launch(kernel, kName, dim3(blocks(std::min(arguments.tiles, multiprocessors / cluster) * cluster)), kThreads,
+  arguments.units = groups * arguments.output_tiles * arguments.row_tiles << arguments.section_bits;
+  const auto kernel = product_many<kFormat, kTokens, kSections>;
+  return launch(kernel, kName, dim3(blocks(std::min(arguments.units, multiprocessors / cluster) * cluster)), kThreads,
                 kShared, stream, arguments, {.cluster = static_cast<unsigned>(cluster), .early = true});
 }
 
+// Sections of a tile that make the most of the multiprocessors, where all sums of parts fit into the scratch memory.
+int section_bits_of(const Arguments& arguments, int groups, int multiprocessors, int64_t sum_bytes) {
+  if (arguments.part_floats * arguments.parts * 4 > sum_bytes) return 0;
+  const int cluster = cluster_of(arguments), clusters = multiprocessors / cluster;
+  const int64_t tiles =
+      groups * divided_up(arguments.n, kOutputs * cluster) * divided_up(arguments.rows, kSectionTokens);
+  const auto time = [&](int bits) {  // in that of a tile
+    return static_cast<double>(divided_up(tiles << bits, clusters)) / (1 << bits);
+  };
+  int best = 0;
+  for (int bits = 1; bits <= arguments.part_bits; ++bits)
+    if (time(bits) < 0.8 * time(best)) best = bits;
+  return time(best) <= 0.7 * time(0) ? best : 0;
+}
+
 template <Format kFormat>
-Status launch_rows(const Arguments& arguments, int groups, Stream stream) {
+Status launch_rows(Arguments arguments, int groups, int64_t sum_bytes, Stream stream) {
   DI_ASSIGN_OR_RETURN(const int multiprocessors, multiprocessor_count());
+  arguments.section_bits = section_bits_of(arguments, groups, multiprocessors, sum_bytes);
+  if (arguments.section_bits > 0) {
+    DI_RETURN_IF_ERROR((launch_kernel<kFormat, kSectionTokens, true>(arguments, groups, multiprocessors, stream)));
+    return sm90_add_parts({arguments.part_sums, arguments.part_floats, arguments.parts}, arguments.rows,
+                          groups * arguments.n, arguments.y, arguments.y32, arguments.y_stride, stream);
+  }
   // Tiles of 64 rows take 0.6 times as long as those of 128.
   const int64_t output_tiles = groups * divided_up(arguments.n, kOutputs);
   const auto turns = [&](int tokens) {
     return static_cast<double>(divided_up(output_tiles * divided_up(arguments.rows, tokens), multiprocessors));
   };
-  if (0.6 * turns(64) < turns(128)) return launch_kernel<kFormat, 64>(arguments, groups, multiprocessors, stream);
-  return launch_kernel<kFormat, 128>(arguments, groups, multiprocessors, stream);
+  if (0.6 * turns(64) < turns(128)) return launch_kernel<kFormat, 64, false>(arguments, groups, multiprocessors, stream);
+  return launch_kernel<kFormat, 128, false>(arguments, groups, multiprocessors, stream);
 }
 
 }  // namespace
@@ -347,12 +411,14 @@ Status sm90_product_many(const Product& product, const ProductScratch& scratch, 
     DI_RETURN_IF_ERROR(sm90_product_image(some, scratch.image, stream));
     Arguments arguments{places_of(some)};
     arguments.image = scratch.image;
+    arguments.part_sums = scratch.sums;
+    arguments.part_floats = rows * some.weight.n;
     arguments.row_groups = static_cast<int>(divided_up(rows, kImageRows));
     arguments.whole_chunks = reinterpret_cast<uintptr_t>(some.y.data) % 16 == 0 && arguments.y_stride % 8 == 0 &&
                              arguments.n % 8 == 0;
     DI_RETURN_IF_ERROR(some.weight.format == Format::kFp8
-                           ? launch_rows<Format::kFp8>(arguments, some.groups, stream)
-                           : launch_rows<Format::kBf16>(arguments, some.groups, stream));
+                           ? launch_rows<Format::kFp8>(arguments, some.groups, scratch.sum_bytes, stream)
+                           : launch_rows<Format::kBf16>(arguments, some.groups, scratch.sum_bytes, stream));
   }
   return {};
 }

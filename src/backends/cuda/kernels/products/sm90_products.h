@@ -20,11 +20,15 @@ constexpr int64_t kSm90FewRows = 32;
 constexpr int64_t kSm90PartPieces = 16;  // with 32 scales, one a lane
 bool sm90_few_takes(const Product& product);  // at most kSm90FewRows rows, whose parts fit into shared memory
 Status sm90_product_few(const Product& product, Stream stream);
-// Where the kernel for many rows has x, rearranged: room for 128 rows at least; more than fit go in parts.
+// Where the kernel for many rows has x, rearranged: room for 128 rows at least; more than fit go in parts.  sums: of the
+// parts of K, where few tiles are spread over all multiprocessors; products that do not fit there are not spread.
 struct ProductScratch {
   std::byte* image = nullptr;
   int64_t bytes = 0;
+  float* sums = nullptr;
+  int64_t sum_bytes = 0;
 };
+constexpr int64_t kProductSumBytes = int64_t{24} << 20;  // beyond, memory takes longer than what is gained
 // For steps of so many rows of x, at most so wide.
 inline int64_t product_scratch_bytes(int64_t rows, int64_t columns) {
   constexpr int64_t kGood = int64_t{64} << 20;
