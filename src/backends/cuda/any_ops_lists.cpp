@@ -6,6 +6,7 @@
 #include "backends/cuda/any_ops_scratch.h"
 #include "backends/cuda/kernels/attention/attention.h"
 #include "backends/cuda/kernels/records/records.h"
+#include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/kernels/selection/selection.h"
 #include "base/check.h"
 
@@ -141,12 +142,19 @@ void AnyOps::sparse_attention(const SparseAttention& op) {
         return attend(op, list, window_rows);
       });
   if (!rotates) return;
-  rope(op.output_rotation());
+  const Rope rotation = op.output_rotation();
+  if (any_rope_quantize_takes(rotation)) {
+    if (well()) note(any_rope_quantize(rotation, stream_));
+    return;
+  }
+  rope(rotation);
   quantize_activation({op.o, op.o});
 }
 
 Status AnyOps::select(const IndexTopk& op, const SequenceList<IndexSequence>& list, int64_t most_visible) {
-  const auto splits = [](const IndexTopk& of, int64_t keys, int64_t) { return splits_of_keys(keys, of.candidate_block); };
+  const auto splits = [](const IndexTopk& of, int64_t keys, int64_t) {
+    return splits_of_keys(keys, of.candidate_block);
+  };
   return select_by({splits, any_index_scores, any_index_best}, op, list, most_visible);
 }
 

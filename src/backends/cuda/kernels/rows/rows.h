@@ -17,6 +17,9 @@ Status any_embed_tokens(const EmbedTokens& op, Stream stream);
 Status any_gather_rows(const GatherRows& op, Stream stream);
 Status any_rms_norm(const RmsNorm& op, Stream stream);
 Status any_rope(const Rope& op, Stream stream);
+// The rotation, then QuantizeActivation of the whole row, in place; where rows and heads are whole units of channels.
+bool any_rope_quantize_takes(const Rope& op);
+Status any_rope_quantize(const Rope& op, Stream stream);
 Status any_quantize_activation(const QuantizeActivation& op, Stream stream);
 Status any_add_rows(const AddRows& op, Stream stream);
 
