@@ -88,9 +88,9 @@ struct FewBarriers {
 
 // The frame of both kernels; Stage has what differs:
 //   stage.prepare(): by all warps but the asking one, before the list is made
-//   stage.waits_before_list
+//   Stage::kWaitsBeforeList: for earlier kernels, which make the choices; otherwise behind the list
 //   stage.fetch(slot, cursor, half): asks for a slot
-//   stage.load(x, choices, pass, column, chunks): rows of x of a part; key(): tells them apart
+//   stage.load(x, choices, pass, column, chunks): rows of x of a part
 //   stage.finish(sums, cursor, choices, pass, lane): by kFewFinish warps
 template <bool kHidden, typename Stage>
 __device__ __forceinline__ void few_run(const FewPlan& plan, const Experts& experts, FewChoices& list, float* sums,

@@ -21,10 +21,10 @@ struct Piece {
   uint4 low[kQuads], high[kQuads];
 };
 
-// A warp's way of a piece through shared memory.  place: of the warp's piece, in FP8 plus lane * 16 (place_in_warp); low and
-// high: the lane's 16 columns.  In FP8
-// every lane copies and reads the same 16 bytes.  In BF16 a copy by the four lanes of a row has 64 bytes in one piece,
-// and the chunks of 16 bytes of odd rows are exchanged in pairs, so that reads meet no bank twice.
+// A warp's way of a piece through shared memory.  place: of the warp's piece, in FP8 plus lane * 16 (place_in_warp); low
+// and high: the lane's 16 columns.  In FP8 every lane copies and reads the same 16 bytes.  In BF16 a copy by the four
+// lanes of a row has 64 bytes in one piece, and the chunks of 16 bytes of odd rows are exchanged in pairs, so that reads
+// meet no bank twice.
 template <Format kFormat>
 __device__ __forceinline__ uint32_t place_in_warp() {
   return kFormat == Format::kFp8 ? threadIdx.x % 32 * 16 : 0;

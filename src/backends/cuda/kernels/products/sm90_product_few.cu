@@ -317,7 +317,7 @@ Arguments arguments_of(const Product& product) {
   return {places_of(product)};
 }
 
-constexpr int kSegmentFp8 = 5, kLongSegmentFp8 = 8, kSegmentBf16 = 3;
+constexpr int kSegmentFp8 = 5, kSegmentBf16 = 3;
 
 }  // namespace
 
@@ -332,11 +332,8 @@ bool sm90_few_takes(const Product& product) {
 Status sm90_product_few(const Product& product, Stream stream) {
   if (product.x.rows == 0) return {};
   const Arguments arguments = arguments_of(product);
-  if (product.weight.format == Format::kFp8) {
-    if (arguments.pieces > kSegmentFp8 * arguments.parts && arguments.rows <= 8)
-      return launch_kernel<Format::kFp8, 1, kLongSegmentFp8>(arguments, product.groups, stream);
+  if (product.weight.format == Format::kFp8)
     return launch_rows<Format::kFp8, kSegmentFp8>(arguments, product.groups, stream);
-  }
   return launch_rows<Format::kBf16, kSegmentBf16>(arguments, product.groups, stream);
 }
 
