@@ -31,6 +31,7 @@ class TimedOps : public Ops {
 
   std::string_view name() const override { return ops_.name(); }
   Memory& memory() override { return ops_.memory(); }
+  Memory& reachable_host_memory() override { return ops_.reachable_host_memory(); }
   Status health() override { return ops_.health(); }
   Status prepare(const OpsLimits& limits) override { return ops_.prepare(limits); }
   void bind_caller() override { ops_.bind_caller(); }

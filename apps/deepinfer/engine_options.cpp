@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <map>
 
 #include "backends/cpu/peak_rate.h"
+#include "choice_option.h"
 #include "engine/metrics/stats_line.h"
 #include "model_location.h"
 #include "model_options.h"
@@ -17,23 +17,6 @@
 
 namespace deepinfer::cli {
 namespace {
-
-// An option that takes one of a few names.
-template <typename T>
-void add_choice(CLI::App& command, const char* name, T& target, const std::map<std::string, T>& choices,
-                const std::string& help, const char* group) {
-  const auto read = [&target, choices, name](const std::string& text) {
-    const auto found = choices.find(text);
-    if (found != choices.end()) {
-      target = found->second;
-      return;
-    }
-    std::string allowed;
-    for (const auto& [choice, value] : choices) allowed += (allowed.empty() ? "" : ", ") + choice;
-    throw CLI::ValidationError(name, "`" + text + "` is not allowed, allowed: " + allowed);
-  };
-  command.add_option_function<std::string>(name, read, help)->type_name("NAME")->group(group);
-}
 
 ThreadPoolOptions threads_of(const EngineCommandOptions& options) {
   ThreadPoolOptions threads;
@@ -90,7 +73,7 @@ void add_engine_options(CLI::App& command, EngineCommandOptions& options) {
        {"fresh", DraftSchedule::kFresh},
        {"lagged", DraftSchedule::kLagged}},
       "how many of the drafts are verified: all, causal, lagged or fresh (default); never changes an answer", kGroup);
-  add_backend(command, options.backend, options.gpu_memory_utilization, kGroup);
+  add_backend(command, options.backend, kGroup);
   add_number<int64_t>(command, "--log-stats", options.log_stats, {.lowest = 1},
                       "a line of statistics on standard error every N steps")
       ->group(kGroup);
@@ -131,15 +114,15 @@ Result<LoadedEngine> open_engine(const EngineCommandOptions& options, EngineOpti
   if (loaded.defaults.end_tokens.empty())
     if (const auto end = loaded.tokenizer->added_id("<｜end▁of▁sentence｜>"))
       loaded.defaults.end_tokens.push_back(*end);
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
-                      make_backend(options.backend, options.gpu_memory_utilization, options.threads));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_backend(options.backend, options.threads));
   EngineOptions& engine = loaded.options;
   engine.model = loaded.folder;
+  engine.placement = options.backend.placement();
   engine.max_context = options.max_context.value_or(0);
   engine.max_sequences = options.sequences();
   engine.step_rows = options.step_rows.value_or(engine.step_rows);
   engine.decode_latency =
-      std::chrono::milliseconds(options.decode_latency_ms.value_or(default_decode_latency_ms(options.backend)));
+      std::chrono::milliseconds(options.decode_latency_ms.value_or(default_decode_latency_ms(options.backend.name)));
   if (options.cache_memory) {
     engine.cache_bytes = std::llround(*options.cache_memory * 1e9);
   } else if (!ops->memory().is_host()) {

@@ -15,6 +15,7 @@
 #include "engine/metrics/step_profile.h"
 #include "engine/request_log/request_log.h"
 #include "generation_defaults.h"
+#include "model_options.h"
 #include "text/tokenizer.h"
 
 namespace CLI {
@@ -35,8 +36,7 @@ struct EngineCommandOptions {
   std::optional<int32_t> draft_tokens;
   DraftSchedule draft_schedule = DraftSchedule::kFresh;
   bool no_prefix_cache = false;
-  std::string backend = "cpu";
-  std::optional<double> gpu_memory_utilization;
+  BackendChoice backend;
   std::optional<int64_t> log_stats;  // steps between two lines
   std::optional<std::string> trace;
   std::optional<std::string> request_log;

@@ -39,7 +39,7 @@ void add_model_options(CLI::App& command, GenerationOptions& options) {
   add_number<int64_t>(command, "--max-context", options.max_context, {.lowest = 1},
                       "longest sequence in tokens (default: the model's own)")
       ->group(kGroup);
-  add_backend(command, options.backend, options.gpu_memory_utilization, kGroup);
+  add_backend(command, options.backend, kGroup);
   auto* folder =
       command
           .add_option("--kv-cache", options.kv_cache,

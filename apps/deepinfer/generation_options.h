@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "engine/generator.h"
 #include "generation_defaults.h"
+#include "model_options.h"
 #include "text/conversation.h"
 
 namespace CLI {
@@ -27,8 +28,7 @@ struct GenerationOptions {
   std::optional<int64_t> max_context;
   std::optional<int64_t> prefill_chunk;
   PrefillMode prefill = PrefillMode::kExact;
-  std::string backend = "cpu";
-  std::optional<double> gpu_memory_utilization;
+  BackendChoice backend;
   std::optional<std::string> kv_cache;  // folder
   std::optional<double> kv_cache_size;  // GB
 

@@ -19,6 +19,7 @@ Result<std::unique_ptr<Generator>> open_cached(const GenerationOptions& options,
     return invalid_argument("--kv-cache keeps what --prefill exact computes; leave --prefill out");
   EngineOptions engine;
   engine.model = folder;
+  engine.placement = options.backend.placement();
   engine.max_context = options.max_context.value_or(0);
   engine.max_sequences = 1;
   engine.step_rows = options.prefill_chunk.value_or(default_prefill_chunk(folder));
@@ -43,14 +44,14 @@ Result<LoadedModel> load_model(const GenerationOptions& options) {
                    : std::filesystem::weakly_canonical(model.folder).filename().string();
   DI_ASSIGN_OR_RETURN(model.defaults, read_generation_defaults(model.folder));
   DI_ASSIGN_OR_RETURN(model.tokenizer, Tokenizer::load(model.folder / "tokenizer.json"));
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops,
-                      make_backend(options.backend, options.gpu_memory_utilization, options.threads));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_backend(options.backend, options.threads));
   model.kv_cache = options.kv_cache.has_value();
   if (model.kv_cache) {
     DI_ASSIGN_OR_RETURN(model.generator, open_cached(options, model.folder, std::move(ops)));
   } else {
     GeneratorOptions generator;
     generator.model = model.folder;
+    generator.placement = options.backend.placement();
     generator.max_context = options.max_context.value_or(0);
     generator.prefill_chunk = options.prefill_chunk.value_or(0);
     generator.prefill = options.prefill;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/named_backend.h"
+#include "choice_option.h"
 #include "number_option.h"
 
 namespace deepinfer::cli {
@@ -20,35 +21,58 @@ void add_model_and_threads(CLI::App& command, std::optional<std::string>& model,
       ->group(group);
 }
 
-void add_backend(CLI::App& command, std::string& backend, std::optional<double>& gpu_memory_utilization,
-                 const char* group) {
+WeightPlacement BackendChoice::placement() const {
+  const WeightPlacement defaults;
+  return {expert_placement.value_or(defaults.experts), engram_placement.value_or(defaults.engram)};
+}
+
+void add_backend(CLI::App& command, BackendChoice& choice, const char* group) {
   command
       .add_option_function<std::string>(
           "--backend",
-          [&backend](const std::string& name) {
+          [&choice](const std::string& name) {
             if (!is_backend_name(name))
               throw CLI::ValidationError("--backend",
                                          "`" + name + "` is not allowed, allowed: " + std::string(backend_names()));
-            backend = name;
+            choice.name = name;
           },
           "cpu (default); cuda: the GPU; or reference: plain C++, slow, the oracle")
       ->type_name("NAME")
       ->group(group);
-  add_number<double>(command, "--gpu-memory-utilization", gpu_memory_utilization,
+  add_number<double>(command, "--gpu-memory-utilization", choice.gpu_memory_utilization,
                      {.lowest = 0, .highest = 1, .lowest_excluded = true},
                      "with --backend cuda: share of the GPU's memory that may be in use (default: 0.9)")
       ->group(group);
+  add_choice<ExpertPlacement>(
+      command, "--expert-placement", choice.expert_placement,
+      {{"device", ExpertPlacement::kDevice}, {"host", ExpertPlacement::kHost}},
+      "with --backend cuda: device (default), the GPU's memory; or host: the GPU reads a step's experts from the "
+      "machine's memory, slowly, so that less of its own is needed; never changes an answer",
+      group);
+  add_choice<EngramPlacement>(
+      command, "--engram-placement", choice.engram_placement,
+      {{"device", EngramPlacement::kDevice}, {"host", EngramPlacement::kHost}, {"disk", EngramPlacement::kDisk}},
+      "where Engram tables lie: disk (default), rows are read from the mapped file; host: read into memory at start; "
+      "device, with --backend cuda: the GPU's memory; never changes an answer",
+      group);
 }
 
-Result<std::unique_ptr<Ops>> make_backend(const std::string& backend, std::optional<double> gpu_memory_utilization,
-                                          std::optional<int32_t> threads) {
-  if (gpu_memory_utilization && backend != "cuda")
-    return invalid_argument("--gpu-memory-utilization is given, but --backend is " + backend +
+Result<std::unique_ptr<Ops>> make_backend(const BackendChoice& choice, std::optional<int32_t> threads) {
+  const auto refuse = [&](const char* option) {
+    return invalid_argument(std::string(option) + " is given, but --backend is " + choice.name +
                             "; allowed: with --backend cuda");
+  };
+  if (choice.name != "cuda") {
+    if (choice.gpu_memory_utilization) return refuse("--gpu-memory-utilization");
+    if (choice.expert_placement) return refuse("--expert-placement");
+    if (choice.engram_placement == EngramPlacement::kDevice)
+      return invalid_argument("--engram-placement is device, but --backend is " + choice.name +
+                              "; allowed: host, disk, or device with --backend cuda");
+  }
   BackendOptions options;
-  options.name = backend;
+  options.name = choice.name;
   options.threads.threads = threads.value_or(0);
-  options.gpu_memory_utilization = gpu_memory_utilization.value_or(kGpuMemoryUtilization);
+  options.gpu_memory_utilization = choice.gpu_memory_utilization.value_or(kGpuMemoryUtilization);
   return make_named_backend(options, "--backend");
 }
 

@@ -1,5 +1,5 @@
-// -m/--model, --threads, --backend of the commands that answer: `run` and `chat`, `batch`, `serve` and `bench
-// throughput`.
+// -m/--model, --threads, --backend and what goes with it, of the commands that answer: `run` and `chat`, `batch`,
+// `serve` and `bench throughput`.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "models/weight_placement.h"
 #include "ops/ops.h"
 
 namespace CLI {
@@ -18,12 +19,21 @@ namespace deepinfer::cli {
 
 void add_model_and_threads(CLI::App& command, std::optional<std::string>& model, std::optional<int32_t>& threads,
                            const char* group);
-// --backend and --gpu-memory-utilization.
-void add_backend(CLI::App& command, std::string& backend, std::optional<double>& gpu_memory_utilization,
-                 const char* group);
+
+struct BackendChoice {
+  std::string name = "cpu";
+  std::optional<double> gpu_memory_utilization;
+  std::optional<ExpertPlacement> expert_placement;
+  std::optional<EngramPlacement> engram_placement;
+
+  // With the defaults of what was not given.
+  WeightPlacement placement() const;
+};
+
+// --backend, --gpu-memory-utilization, --expert-placement, --engram-placement.
+void add_backend(CLI::App& command, BackendChoice& choice, const char* group);
 // The backend that these options name.  kInvalidArgument for an option that it does not have; otherwise as
 // make_named_backend.
-Result<std::unique_ptr<Ops>> make_backend(const std::string& backend, std::optional<double> gpu_memory_utilization,
-                                          std::optional<int32_t> threads);
+Result<std::unique_ptr<Ops>> make_backend(const BackendChoice& choice, std::optional<int32_t> threads);
 
 }  // namespace deepinfer::cli

@@ -44,9 +44,10 @@ EngineCommandOptions engine_of(const EngineCommandOptions& given, const RequestL
   if (!options.max_sequences) options.max_sequences = header.max_sequences;
   if (!options.max_context) options.max_context = header.max_context;
   if (!options.step_rows) options.step_rows = std::max(header.step_rows, int64_t{*options.max_sequences});
-  if (!options.cache_memory && header.cache_bytes > 0) options.cache_memory = static_cast<double>(header.cache_bytes) / 1e9;
+  if (!options.cache_memory && header.cache_bytes > 0)
+    options.cache_memory = static_cast<double>(header.cache_bytes) / 1e9;
   if (!header.prefix_cache) options.no_prefix_cache = true;
-  if (options.backend.empty()) options.backend = backend_name_of_path(header.backend);
+  if (options.backend.name.empty()) options.backend.name = backend_name_of_path(header.backend);
   return options;
 }
 
@@ -121,7 +122,7 @@ ExitCode run(const Options& options) {
 
 void add_replay_command(CLI::App& program, Action& action) {
   auto options = std::make_shared<Options>();
-  options->engine.backend.clear();
+  options->engine.backend.name.clear();
   CLI::App& command = *program.add_subcommand("replay", "Run the requests of a log again and compare the answers");
   command.footer(kExamples);
   command.add_option("log", options->log, "a file that --request-log wrote")->type_name("FILE")->required();

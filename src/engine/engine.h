@@ -27,6 +27,7 @@
 #include "engine/token_choices.h"
 #include "grammar/grammar_spec.h"
 #include "models/choice_sink.h"
+#include "models/weight_placement.h"
 #include "ops/ops.h"
 #include "scheduling/request.h"
 #include "scheduling/scheduler.h"
@@ -44,6 +45,7 @@ struct EngineOptions {
   int max_sequences = 32;                         // running at the same time
   int64_t step_rows = 512;                        // most rows of a step
   std::chrono::milliseconds decode_latency{250};  // bound on a step's time while something decodes
+  WeightPlacement placement;                      // where a device has a choice; never changes an answer
   bool prefix_cache = true;
   int64_t early_snapshot_interval = 4096;  // tokens; a multiple of 128
   DraftSchedule draft_schedule = DraftSchedule::kFresh;
@@ -144,8 +146,8 @@ enum class EngineState : uint8_t {
   kRunning,
   kPaused,  // requests are accepted and wait
   kAsleep,  // paused, and the memory of the cache has been given back
-  // What was accepted has ended or is about to, and nothing else is accepted: submit() and stats() say why.  There is no
-  // way back: destroy the engine, and open another one, which can be done in the same process.
+  // What was accepted has ended or is about to, and nothing else is accepted: submit() and stats() say why.  There is
+  // no way back: destroy the engine, and open another one, which can be done in the same process.
   kFailed,
 };
 

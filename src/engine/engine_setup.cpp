@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/topology.h"
+#include "engine/memory_plan.h"
 #include "engine/model_tokens.h"
 #include "engine/speculation/cost_measurement.h"
 #include "engine/tiered_prefixes.h"
@@ -68,27 +69,9 @@ Result<std::unique_ptr<Model>> make_model(const EngineOptions& options, Ops& ops
   ModelOptions wanted;
   wanted.folder = options.model;
   wanted.limits = step_limits(options);
+  wanted.placement = options.placement;
   wanted.tokens = [folder = options.model] { return load_model_tokens(folder); };
   return open_model(wanted, ops);
-}
-
-// What weights and scratch memory have left of a device's memory.
-constexpr uint64_t kKeptFree = uint64_t{256} << 20;  // what the driver takes when kernels are first launched
-
-Result<int64_t> remaining_bytes(const EngineOptions& o, const CacheLayout& layout, const Memory& memory) {
-  const std::optional<MemoryRoom> room = memory.room();
-  if (!room)
-    return invalid_argument(
-        "cache_bytes is 0, all that a device has left, but this backend has no device; allowed: 1 and more");
-  const auto slots = static_cast<uint64_t>((o.max_sequences + kSlotsInTransit) * layout.bytes_per_sequence());
-  const uint64_t least = slots + kKeptFree + static_cast<uint64_t>(2 * layout.bytes_per_block());
-  if (room->free < least)
-    return Status(
-        StatusCode::kResourceExhausted,
-        fmt::format("weights and scratch memory leave {} bytes of the GPU's memory, of {} that may be in use; the "
-                    "cache takes {} and more for {} sequences",
-                    room->free, room->granted, least, o.max_sequences));
-  return static_cast<int64_t>(room->free - slots - kKeptFree);
 }
 
 CacheGeometry geometry(const EngineOptions& o, const CacheLayout& layout) {
@@ -102,19 +85,6 @@ CacheGeometry geometry(const EngineOptions& o, const CacheLayout& layout) {
   g.early_interval = o.early_snapshot_interval;
   g.state_slots = o.max_sequences + kSlotsInTransit;
   return g;
-}
-
-// A device may have less than a size that was given.
-Status check_room(const CacheGeometry& cache, const CacheLayout& layout, const Memory& memory) {
-  const std::optional<MemoryRoom> room = memory.room();
-  const auto bytes =
-      static_cast<uint64_t>(cache.blocks * layout.bytes_per_block() + cache.state_slots * layout.bytes_per_sequence());
-  if (!room || bytes <= room->free) return {};
-  return {
-      StatusCode::kResourceExhausted,
-      fmt::format("cache and state slots take {} bytes of the GPU's memory; weights and scratch memory leave {}, of {} "
-                  "that may be in use",
-                  bytes, room->free, room->granted)};
 }
 
 // From the file of an earlier start, or measured now.
@@ -145,14 +115,10 @@ Result<std::string> tokenizer_checksum(const std::filesystem::path& folder) {
   return checksum_of_file(folder / "tokenizer.json");
 }
 
-// The lines of what a device holds besides the cache.  before: its room before the model was made.
-void plan_device(EngineSetup& setup, const MemoryRoom& before) {
-  const std::optional<MemoryRoom> room = setup.ops->memory().room();
-  const uint64_t taken = room && before.free > room->free ? before.free - room->free : 0;
-  const uint64_t weights = setup.model->placed_weight_bytes();
-  setup.memory_plan.push_back({"weights", static_cast<int64_t>(weights), "in the GPU's memory"});
-  setup.memory_plan.push_back({"scratch", static_cast<int64_t>(taken - std::min(taken, weights)),
-                               fmt::format("for steps of {} rows", setup.options.step_rows)});
+// How much less of a device's memory is free than it was.
+uint64_t taken_since(const std::optional<MemoryRoom>& before, const Memory& memory) {
+  const std::optional<MemoryRoom> now = memory.room();
+  return before && now && before->free > now->free ? before->free - now->free : 0;
 }
 
 // A host tier that cannot hold a snapshot and a block would never serve.
@@ -182,9 +148,12 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   DI_ASSIGN_OR_RETURN(setup.model, make_model(options, *setup.ops));
 
   const CacheLayout& layout = setup.model->cache_layout();
-  if (before) plan_device(setup, *before);
+  if (before)
+    setup.memory_plan = model_lines(*setup.model, taken_since(before, setup.ops->memory()), options.step_rows);
   if (options.cache_bytes == 0) {
-    DI_ASSIGN_OR_RETURN(setup.options.cache_bytes, remaining_bytes(options, layout, setup.ops->memory()));
+    DI_ASSIGN_OR_RETURN(
+        setup.options.cache_bytes,
+        remaining_cache_bytes(*setup.model, options.max_sequences + kSlotsInTransit, setup.ops->memory()));
   }
   const int64_t cache_bytes = setup.options.cache_bytes;
   const CacheGeometry cache = geometry(setup.options, layout);
@@ -202,11 +171,13 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
   if (options.max_context == 0) setup.options.max_context = std::min(model_context, held);
 
   DI_RETURN_IF_ERROR(check_host_tier(options.kv_host_bytes, layout));
-  DI_RETURN_IF_ERROR(check_room(cache, layout, setup.ops->memory()));
+  DI_RETURN_IF_ERROR(check_cache_room(cache, *setup.model, setup.ops->memory()));
   DI_ASSIGN_OR_RETURN(CacheMemory memory,
                       CacheMemory::create(layout, cache.blocks, cache.state_slots, setup.ops->memory()));
   setup.memory = std::make_unique<CacheMemory>(std::move(memory));
+  const std::optional<MemoryRoom> unused = setup.ops->memory().room();
   setup.step_cost = step_cost(setup);
+  if (unused) setup.memory_plan.push_back(graphs_line(taken_since(unused, setup.ops->memory())));
   setup.rule = std::make_unique<ModelSnapshotRule>(*setup.model);
   SchedulerConfig config;
   config.cache = cache;
@@ -223,14 +194,8 @@ Result<EngineSetup> set_up_engine(const EngineOptions& options, std::unique_ptr<
     DI_ASSIGN_OR_RETURN(setup.tier_store, open_tier_store(options, setup.cache_identity));
   }
 
-  setup.memory_plan.push_back({"cache blocks", cache.blocks * layout.bytes_per_block(),
-                               fmt::format("{} blocks of {} tokens, {} bytes each", cache.blocks,
-                                           layout.tokens_per_block, layout.bytes_per_block())});
-  setup.memory_plan.push_back(
-      {"state slots", cache.state_slots * layout.bytes_per_sequence(),
-       fmt::format("{} sequences, {} bytes each", cache.state_slots, layout.bytes_per_sequence())});
-  if (options.kv_host_bytes > 0)
-    setup.memory_plan.push_back({"host tier", options.kv_host_bytes, "at most; taken as it fills"});
+  const std::vector<MemoryPlanLine> lines = cache_lines(cache, layout, options.kv_host_bytes);
+  setup.memory_plan.insert(setup.memory_plan.end(), lines.begin(), lines.end());
   return setup;
 }
 

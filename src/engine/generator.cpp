@@ -297,6 +297,7 @@ Result<std::unique_ptr<Generator>> open_generator(const GeneratorOptions& option
   if (resolved.prefill_chunk == 0) resolved.prefill_chunk = default_prefill_chunk(options.model);
   ModelOptions wanted;
   wanted.folder = options.model;
+  wanted.placement = options.placement;
   wanted.limits.rows = resolved.prefill_chunk;
   wanted.limits.max_context = options.max_context;
   wanted.tokens = [folder = options.model] { return load_model_tokens(folder); };

@@ -15,6 +15,7 @@
 #include "base/function_ref.h"
 #include "base/status.h"
 #include "grammar/grammar_spec.h"
+#include "models/weight_placement.h"
 #include "ops/ops.h"
 #include "ops/sample.h"
 
@@ -37,6 +38,7 @@ struct GeneratorOptions {
   std::filesystem::path model;  // folder with config.json, tokenizer.json, safetensors
   int64_t max_context = 0;      // tokens; 0: the model's own maximum
   int64_t prefill_chunk = 0;    // rows a prefill step; 0: default_prefill_chunk.  Never changes the answer
+  WeightPlacement placement;    // where a device has a choice; never changes the answer
   PrefillMode prefill = PrefillMode::kExact;
   int64_t replay_tokens = kDefaultReplayTokens;  // kBoundedReplay only
 };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -101,6 +102,18 @@ class PreparedWeights {
   virtual ~PreparedWeights() = default;
 };
 
+enum class WeightPlace : uint8_t {
+  kMemory,  // copied into the backend's memory
+  kHost,    // read into memory of the host that operations reach
+  kMapped,  // read where the file is mapped
+};
+struct PlacedWeights {
+  std::string_view kind;  // "weights", "experts", "Engram tables"
+  WeightPlace place = WeightPlace::kMemory;
+  uint64_t bytes = 0;
+};
+inline constexpr std::string_view kExpertWeights = "experts";
+
 // Floating-point operations of a step, a multiply-add counted as two.
 struct StepWork {
   double attention = 0;  // attention and the choice of rows for it
@@ -131,8 +144,8 @@ class Model {
   // the weights before made them.
   virtual void exchange_weights(PreparedWeights& weights) = 0;
 
-  // Bytes of weights in the backend's memory, where that is not the host's.
-  virtual uint64_t placed_weight_bytes() const { return 0; }
+  // All weights, by kind.
+  virtual std::vector<PlacedWeights> placed_weights() const { return {}; }
 
   // Arithmetic of forward(step).
   virtual StepWork work(std::span<const StepSequence> step) const = 0;

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "models/model.h"
+#include "models/weight_placement.h"
 #include "ops/ops.h"
 
 namespace deepinfer {
@@ -21,6 +22,7 @@ struct TokenSpelling {
 struct ModelOptions {
   std::filesystem::path folder;  // config.json and safetensors
   StepLimits limits;
+  WeightPlacement placement;
   bool allow_extra_tensors = false;  // tensors that the config does not ask for are an error otherwise
   // All tokens by id; called only where the folder lacks a file that would be built from them (this library knows no
   // tokenizer).
@@ -28,7 +30,8 @@ struct ModelOptions {
 };
 
 // ops outlives the model; it is prepared for the limits here.  Errors: kUnsupported for an unknown model_type,
-// otherwise what is wrong with which file.
+// kInvalidArgument for a placement that the backend does not have, kResourceExhausted where the weights find no room
+// where they are placed, otherwise what is wrong with which file.
 Result<std::unique_ptr<Model>> open_model(const ModelOptions& options, Ops& ops);
 
 }  // namespace deepinfer

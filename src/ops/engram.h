@@ -10,13 +10,16 @@
 
 namespace deepinfer {
 
-// The table as stored: e4m3 [table_rows, width] with e8m0 [table_rows, width / 32].  Rows are read where they lie (mapped
-// file or memory), nothing is copied at load.  A row outside [0, rows) reads as 0.
+// The table as stored: e4m3 [table_rows, width] with e8m0 [table_rows, width / 32].  Rows are read where they lie.  A row
+// outside [0, rows) reads as 0.
 struct EngramTable {
   const uint8_t* weight = nullptr;
   const uint8_t* scale = nullptr;
   int64_t rows = 0;
   int64_t width = 0;
+  // Lies in Ops::memory() or in Ops::reachable_host_memory(), on 16-byte boundaries; else anywhere in the host's
+  // memory, such as a mapped file, where a backend with memory of its own gathers by the processor.
+  bool reachable = false;
 };
 
 struct EngramGather {

@@ -8,9 +8,11 @@
 //  - arithmetic is fp32: square roots and divisions rounded once, exp and log good to 2 ulp, no flush of subnormals; a
 //    backend may choose the order of sums of more than four terms and nothing else (docs/numerics.md).
 // Where operands lie: what a MatrixView, a weight, a norm, a ring, a block or a rope table points to lies in memory().
+// The routed experts of MixtureOfExperts and a reachable EngramTable may lie in reachable_host_memory() instead.
 // In the host's memory lie
 //  - lists of structs (sequences, experts, the rows of Sample) and what SamplingRow points to; BlockList::blocks, the
-//    list itself; GatherRows::index; EngramGather's table and rows of it.  They may change once the call has returned;
+//    list itself; GatherRows::index; an EngramTable that is not reachable, and EngramGather::row.  They may change once the call has
+//    returned;
 //  - Sample's results.  They are complete when the call returns.
 // Where memory() is not the host's, all other operations may still be under way when the call has returned.
 //
@@ -63,6 +65,8 @@ class Ops {
 
   virtual std::string_view name() const = 0;  // "reference", "cpu/avx2", ...
   virtual Memory& memory() { return host_memory(); }
+  // Memory of the host that operations read too, more slowly than memory(): for weights that have no room there.
+  virtual Memory& reachable_host_memory() { return host_memory(); }
   // The first error of a device, as far as one was noticed: the operations after it did nothing.  An engine that asks
   // after sample() has returned, or after memory().finish(), learns of all that came before.
   virtual Status health() { return {}; }

@@ -8,6 +8,7 @@
 
 #include "tensor/buffer.h"
 #include "tensor/memory.h"
+#include "tensor/parallel_load.h"
 
 namespace deepinfer {
 namespace {
@@ -68,6 +69,7 @@ class HostMemory final : public Memory {
   void read(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void finish() override {}
+  Status load(std::span<const FilePiece> pieces) override { return load_into_host_memory(pieces); }
 };
 
 }  // namespace

@@ -255,7 +255,13 @@ class HostOperandOps final : public Ops {
     });
   }
   void engram_gather(const EngramGather& op) override {
-    run(op, &Ops::engram_gather, [](EngramGather& o, auto visit) { visit.out(o.e); });
+    run(op, &Ops::engram_gather, [](EngramGather& o, auto visit) {
+      if (o.table.reachable) {
+        visit.array(o.table.weight, o.table.rows * o.table.width);
+        visit.array(o.table.scale, o.table.rows * (o.table.width / kFp8Group));
+      }
+      visit.out(o.e);
+    });
   }
   void engram_mix(const EngramMix& op) override {
     run(op, &Ops::engram_mix, [](EngramMix& o, auto visit) {

@@ -21,6 +21,7 @@ class WatchedOps : public Ops {
 
   std::string_view name() const override { return ops_->name(); }
   Memory& memory() override { return ops_->memory(); }
+  Memory& reachable_host_memory() override { return ops_->reachable_host_memory(); }
   Status health() override { return ops_->health(); }
   void bind_caller() override { ops_->bind_caller(); }
   Status prepare(const OpsLimits& limits) override { return ops_->prepare(limits); }

@@ -44,6 +44,8 @@ class EngineArgs:
     offline_inference: bool = True
     # Not in DeepInfer 0.1.0.
     backend: str = "auto"
+    expert_placement: str = "device"
+    engram_placement: str = "disk"
     threads: int = 0
     cache_bytes: Optional[int] = None
     prefix_caching: bool = True
@@ -80,6 +82,12 @@ class EngineArgs:
         for field in ("trust_remote_code", "disable_log_stats", "chunked_prefill", "offline_inference",
                       "prefix_caching"):
             _boolean(field, getattr(self, field))
+        on_gpu = self.backend == "cuda"
+        for field, allowed in (("expert_placement", ("device", "host") if on_gpu else ("device",)),
+                               ("engram_placement", ("device", "host", "disk") if on_gpu else ("host", "disk"))):
+            if getattr(self, field) not in allowed:
+                raise _fail(field, getattr(self, field),
+                            " or ".join(map(repr, allowed)) + f" with backend {self.backend!r}")
         if self.prefix_replay not in (None, "exact", "bounded"):
             raise _fail("prefix_replay", self.prefix_replay,
                         "'exact', 'bounded', or None: as DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE says")
@@ -134,6 +142,8 @@ class EngineArgs:
             options.tokenizer = _core.locate_model(self.tokenizer)
         options.backend = self.backend
         options.gpu_memory_utilization = self.gpu_memory_utilization
+        options.expert_placement = self.expert_placement
+        options.engram_placement = self.engram_placement
         options.threads = self.threads
         options.max_context = self.max_model_len or 0
         options.cache_bytes = self.cache_size()

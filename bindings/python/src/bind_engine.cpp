@@ -74,6 +74,8 @@ void bind_options(nb::module_& module) {
       .def_rw("tokenizer", &PythonEngineOptions::tokenizer)
       .def_rw("backend", &PythonEngineOptions::backend)
       .def_rw("gpu_memory_utilization", &PythonEngineOptions::gpu_memory_utilization)
+      .def_rw("expert_placement", &PythonEngineOptions::expert_placement)
+      .def_rw("engram_placement", &PythonEngineOptions::engram_placement)
       .def_rw("threads", &PythonEngineOptions::threads)
       .def_rw("stats_interval", &PythonEngineOptions::stats_interval)
       .def_rw("request_log", &PythonEngineOptions::request_log)

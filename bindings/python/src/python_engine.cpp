@@ -105,6 +105,8 @@ Result<std::unique_ptr<PythonEngine>> PythonEngine::open(const PythonEngineOptio
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Ops> ops, make_ops(options));
   opened->metrics_ = std::make_shared<EngineMetrics>();
   EngineOptions engine = options.engine;
+  DI_ASSIGN_OR_RETURN(engine.placement.experts, expert_placement(options.expert_placement, "expert_placement"));
+  DI_ASSIGN_OR_RETURN(engine.placement.engram, engram_placement(options.engram_placement, "engram_placement"));
   engine.observers.push_back(opened->metrics_);
   if (options.stats_interval > 0) {
     const double peak = measure_peak(ops->name(), threads_of(options));

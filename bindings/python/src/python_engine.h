@@ -22,6 +22,7 @@ struct PythonEngineOptions {
   std::string tokenizer;         // folder or tokenizer.json; empty: the model's
   std::string backend = "auto";  // "auto" (the CPU), "cpu", "cuda" or "reference"
   double gpu_memory_utilization = kGpuMemoryUtilization;
+  std::string expert_placement = "device", engram_placement = "disk";
   int threads = 0;             // 0: one per physical core
   int64_t stats_interval = 0;  // steps between two lines of statistics on standard error; 0: none
   std::string request_log;     // a new file for every request and answer; empty: none

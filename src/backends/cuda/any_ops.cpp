@@ -38,6 +38,7 @@ Status AnyOps::open(bool use_graphs, double memory_share) {
   DI_RETURN_IF_ERROR(cuda_status(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), "stream"));
   launches_.open(queue, use_graphs);
   stream_ = Stream(queue, &launches_);
+  pinned_.open(stream_);
   return memory_.open(stream_, memory_share);
 }
 
@@ -143,7 +144,7 @@ void AnyOps::engram_mix(const EngramMix& op) {
   if (well()) note(any_engram_mix(op, stream_));
 }
 
-Status AnyOps::gather_engram(const EngramGather& op, int64_t first, int64_t count) {
+Status AnyOps::send_engram(const EngramGather& op, int64_t first, int64_t count) {
   const int64_t width = op.table.width, scales = width / kFp8Group;
   DI_RETURN_IF_ERROR(ring_.begin(UploadRing::room<uint8_t>(count * op.lookups * (width + scales))));
   uint8_t* to = nullptr;
@@ -161,11 +162,21 @@ Status AnyOps::gather_engram(const EngramGather& op, int64_t first, int64_t coun
   return any_engram_decode(gathered, op.lookups, width, op.e.rows_from(first, count), stream_);
 }
 
+Status AnyOps::gather_engram(const EngramGather& op, int64_t first, int64_t count) {
+  DI_RETURN_IF_ERROR(ring_.begin(UploadRing::room<int64_t>(count * op.lookups)));
+  const int64_t* row = ring_.put(op.row + first * op.lookups, count * op.lookups);
+  DI_RETURN_IF_ERROR(ring_.send());
+  return any_engram_gather({op.table, row, op.lookups, op.e.rows_from(first, count)}, stream_);
+}
+
 void AnyOps::engram_gather(const EngramGather& op) {
-  const int64_t of_row = op.lookups * (op.table.width + op.table.width / kFp8Group);
+  const int64_t of_lookup = op.table.reachable ? int64_t{sizeof(int64_t)} : op.table.width + op.table.width / kFp8Group;
+  const int64_t of_row = op.lookups * of_lookup;
   const int64_t rows = std::max<int64_t>(1, of_row == 0 ? op.e.rows : (ring_.parcel_bytes() - 16) / of_row);
-  for (int64_t first = 0; well() && first < op.e.rows; first += rows)
-    note(gather_engram(op, first, std::min(rows, op.e.rows - first)));
+  for (int64_t first = 0; well() && first < op.e.rows; first += rows) {
+    const int64_t count = std::min(rows, op.e.rows - first);
+    note(op.table.reachable ? gather_engram(op, first, count) : send_engram(op, first, count));
+  }
 }
 
 void AnyOps::make_window_records(const MakeWindowRecords& op) {

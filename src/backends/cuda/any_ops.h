@@ -13,6 +13,7 @@
 #include "backends/cuda/launch/device_buffer.h"
 #include "backends/cuda/launch/device_memory.h"
 #include "backends/cuda/launch/launch_list.h"
+#include "backends/cuda/launch/pinned_memory.h"
 #include "backends/cuda/launch/sequence_list.h"
 #include "backends/cuda/launch/stream.h"
 #include "backends/cuda/launch/upload_ring.h"
@@ -27,13 +28,15 @@ class AnyOps : public Ops {
   AnyOps() = default;
   ~AnyOps() override;
   // Before everything else: the stream.  use_graphs: steps that come again run as graphs and launches overlap
-  // (launch/launch_list.h); the bits are the same either way.  memory_share: of the device's memory that may be in use, (0, 1].
+  // (launch/launch_list.h); the bits are the same either way.  memory_share: of the device's memory that may be in use,
+  // (0, 1].
   Status open(bool use_graphs = true, double memory_share = 1);
   LaunchCounts launch_counts() { return launches_.counts(); }
 
   std::string_view name() const override { return "cuda/any"; }
   Status prepare(const OpsLimits& limits) override;
   Memory& memory() override { return memory_; }
+  Memory& reachable_host_memory() override { return pinned_; }
   Status health() override;
 
   void embed_tokens(const EmbedTokens& op) override;
@@ -81,6 +84,8 @@ class AnyOps : public Ops {
  private:
   template <typename Sequence, typename BlocksOf, typename Launch>
   void for_lists(const Sequence* sequences, int count, BlocksOf blocks_of, Launch launch);
+  // Table rows of tokens [first, first + count), gathered by the processor or by a kernel.
+  Status send_engram(const EngramGather& op, int64_t first, int64_t count);
   Status gather_engram(const EngramGather& op, int64_t first, int64_t count);
   Status run_experts(const MixtureOfExperts& op);
   Status sample_rows(const Sample& op, int64_t first, int64_t count, int64_t bytes);
@@ -89,6 +94,7 @@ class AnyOps : public Ops {
   Stream stream_;
   LaunchList launches_;
   DeviceMemory memory_;
+  PinnedMemory pinned_;
   UploadRing ring_;
   DeviceBuffer mix_, scores_, choices_, hidden_, outputs_;  // of rows: mHC, router, experts
   DeviceBuffer attention_;                                  // of a part of a step's rows, kScratch bytes or one row

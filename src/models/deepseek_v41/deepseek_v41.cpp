@@ -7,7 +7,6 @@
 
 #include "base/bounded_file.h"
 #include "models/deepseek_v41/engram_token_map.h"
-#include "models/deepseek_v41/placed_weights.h"
 #include "models/deepseek_v41/row_plan.h"
 #include "models/deepseek_v41/tensors.h"
 
@@ -39,12 +38,12 @@ Result<EngramTokenMap> load_token_map(const Config& config, const ModelOptions& 
 
 }  // namespace
 
-DeepseekV41::DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack, Memory& memory)
+DeepseekV41::DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack, Ops& ops)
     : config_(std::move(config)),
       table_(std::move(table)),
       groups_(make_cache_groups(config_, table_, ring_slack)),
       checkpoint_(std::move(checkpoint)),
-      memory_(memory) {
+      ops_(ops) {
   info_.type = kModelType;
   info_.vocabulary = static_cast<int32_t>(config_.vocab_size);
   info_.max_context = config_.max_position_embeddings;
@@ -73,8 +72,8 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
   limits.rows = std::max(limits.rows, verify_rows);
   if (limits.logit_rows == 0) limits.logit_rows = verify_rows + limits.prompt_logit_rows;
   DI_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open(options.folder.string()));
-  std::unique_ptr<DeepseekV41> model(new DeepseekV41(std::move(config), std::move(table).value(), std::move(checkpoint),
-                                                     limits.ring_slack, ops.memory()));
+  std::unique_ptr<DeepseekV41> model(
+      new DeepseekV41(std::move(config), std::move(table).value(), std::move(checkpoint), limits.ring_slack, ops));
   model->allow_extra_tensors_ = options.allow_extra_tensors;
   DI_ASSIGN_OR_RETURN(model->weights_,
                       bind_weights(model->config_, model->table_, model->checkpoint_, options.allow_extra_tensors));
@@ -83,21 +82,24 @@ Result<std::unique_ptr<DeepseekV41>> DeepseekV41::open(const ModelOptions& optio
     auto hash = EngramHash::make(model->config_, std::move(map.classes));
     if (!hash.ok()) return hash.status().with_context(options.folder.string());
     model->hash_ = std::move(hash).value();
-    expect_single_rows(model->config_, model->checkpoint_);
   }
-  if (!ops.memory().is_host()) {  // the largest first: where it has no room, nothing else matters
-    DI_ASSIGN_OR_RETURN(model->placed_, allocate_weights(model->config_, model->table_, ops.memory()));
-  }
+  DI_ASSIGN_OR_RETURN(const WeightPlan plan, WeightPlan::make(model->config_, model->table_, options.placement, ops));
+  // The largest first: where it has no room, nothing else matters.
+  DI_ASSIGN_OR_RETURN(model->rooms_, WeightRooms::allocate(plan, ops));
+  model->expect_single_engram_rows(model->checkpoint_);
   DI_ASSIGN_OR_RETURN(Activations activations, Activations::plan(model->config_, limits, ops.memory()));
   DI_RETURN_IF_ERROR(ops.prepare(ops_limits(model->config_, limits)));
-  if (!ops.memory().is_host()) {
-    DI_ASSIGN_OR_RETURN(model->weights_,
-                        place_weights(model->config_, model->table_, model->checkpoint_, ops.memory(), model->placed_));
+  if (model->rooms_.copies()) {
+    DI_ASSIGN_OR_RETURN(model->weights_, model->rooms_.fill(model->config_, model->table_, model->checkpoint_, ops));
   }
   const ForwardParts parts{model->config_, model->table_, model->groups_, model->hash_, model->weights_, ops};
   model->forward_ = std::make_unique<Forward>(parts, limits, std::move(activations));
   model->work_ = std::make_unique<StepWorkCount>(model->config_, model->table_, model->weights_);
   return model;
+}
+
+void DeepseekV41::expect_single_engram_rows(const Checkpoint& checkpoint) const {
+  if (rooms_.plan().place_of(TensorUse::kEngramTable) == WeightPlace::kMapped) expect_single_rows(config_, checkpoint);
 }
 
 bool DeepseekV41::resumable(const WrittenRows& written, int64_t position, const RowRule& rule) const {

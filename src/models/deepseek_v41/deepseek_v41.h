@@ -8,6 +8,7 @@
 #include "models/deepseek_v41/engram_hash.h"
 #include "models/deepseek_v41/forward.h"
 #include "models/deepseek_v41/layer_table.h"
+#include "models/deepseek_v41/placed_weights.h"
 #include "models/deepseek_v41/step_work.h"
 #include "models/deepseek_v41/weights.h"
 #include "models/model.h"
@@ -30,7 +31,7 @@ class DeepseekV41 final : public Model {
   // weight_exchange.cpp
   Result<std::unique_ptr<PreparedWeights>> prepare_weights(const std::filesystem::path& folder) const override;
   void exchange_weights(PreparedWeights& weights) override;
-  uint64_t placed_weight_bytes() const override { return placed_.size(); }
+  std::vector<PlacedWeights> placed_weights() const override { return rooms_.plan().kinds(); }
 
   const Config& config() const { return config_; }
   const LayerTable& layer_table() const { return table_; }
@@ -40,7 +41,9 @@ class DeepseekV41 final : public Model {
   void set_probe(LayerProbe* probe) { forward_->probe = probe; }
 
  private:
-  DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack, Memory& memory);
+  DeepseekV41(Config config, LayerTable table, Checkpoint checkpoint, int64_t ring_slack, Ops& ops);
+  // Tables that are read by single rows where they are mapped.
+  void expect_single_engram_rows(const Checkpoint& checkpoint) const;
 
   ModelInfo info_;
   Config config_;
@@ -49,9 +52,9 @@ class DeepseekV41 final : public Model {
   EngramHash hash_;
   bool allow_extra_tensors_ = false;
   Checkpoint checkpoint_;
-  Weights weights_;  // views of checkpoint_ or of placed_
-  Buffer placed_;    // copies of weights, where the backend's memory is not the host's
-  Memory& memory_;   // of the backend
+  Weights weights_;    // views of checkpoint_ and of rooms_
+  WeightRooms rooms_;  // copies of what is not read where it is mapped
+  Ops& ops_;
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<StepWorkCount> work_;
 };

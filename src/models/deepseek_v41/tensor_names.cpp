@@ -202,6 +202,7 @@ Weights visit_tensors(const Config& c, const LayerTable& table, TensorVisitor vi
 }
 
 TensorUse tensor_use(std::string_view name) {
+  if (name.find(".ffn.experts.") != std::string_view::npos) return TensorUse::kExpert;
   if (name.find(".engram.embed.") != std::string_view::npos) return TensorUse::kEngramTable;
   for (const std::string_view picture : {"vision.", "aligner.", "image_"}) {
     if (name.starts_with(picture)) return TensorUse::kPicture;

@@ -19,8 +19,9 @@ using TensorVisitor = FunctionRef<const void*(std::string_view name, DType dtype
 Weights visit_tensors(const Config& config, const LayerTable& table, TensorVisitor visit);
 
 enum class TensorUse : uint8_t {
-  kOperand,      // of operations: lies in the backend's memory
-  kEngramTable,  // gathered by row from the host's memory
+  kOperand,      // of operations
+  kExpert,       // likewise, of a routed expert
+  kEngramTable,  // gathered by row
   kPicture,      // the picture encoder, which text generation does not read
 };
 TensorUse tensor_use(std::string_view name);  // as visitors hear it

@@ -12,7 +12,6 @@
 #include "base/out_of_memory.h"
 #include "models/deepseek_v41/deepseek_v41.h"
 #include "models/deepseek_v41/engram_token_map.h"
-#include "models/deepseek_v41/placed_weights.h"
 #include "models/deepseek_v41/tensors.h"
 
 namespace deepinfer::deepseek_v41 {
@@ -77,7 +76,7 @@ Result<std::unique_ptr<PreparedWeights>> DeepseekV41::prepare_weights(const std:
                             auto prepared = std::make_unique<MappedWeights>(std::move(checkpoint));
                             DI_ASSIGN_OR_RETURN(prepared->weights, bind_weights(config_, table_, prepared->checkpoint,
                                                                                 allow_extra_tensors_));
-                            expect_single_rows(config_, prepared->checkpoint);
+                            expect_single_engram_rows(prepared->checkpoint);
                             return std::unique_ptr<PreparedWeights>(std::move(prepared));
                           });
 }
@@ -87,10 +86,10 @@ void DeepseekV41::exchange_weights(PreparedWeights& weights) {
   auto* const mapped = dynamic_cast<MappedWeights*>(&weights);
   DI_CHECK(mapped != nullptr, "weights are of the model that prepared them");
   std::swap(checkpoint_, mapped->checkpoint);
-  if (memory_.is_host()) {
+  if (!rooms_.copies()) {
     std::swap(weights_, mapped->weights);
   } else {
-    Result<Weights> placed = place_weights(config_, table_, checkpoint_, memory_, placed_);
+    Result<Weights> placed = rooms_.fill(config_, table_, checkpoint_, ops_);
     if (!placed.ok() && placed.status().code() != StatusCode::kDeviceFailure) {
       // The copy is half one's and half the other's, and the file that would mend it is lost: as where a mapped page
       // is.

@@ -13,6 +13,7 @@
 #include "backends/cuda/launch/device_buffer.h"
 #include "backends/cuda/launch/file_upload.h"
 #include "tensor/mapped_file.h"
+#include "tensor/parallel_load.h"
 
 namespace deepinfer::cuda {
 namespace {
@@ -72,7 +73,7 @@ Result<FileRates> measure_file(const std::string& path) {
   if (file.size() == 0) return invalid_argument(path + ": is empty; allowed: a file with bytes to read");
   DI_ASSIGN_OR_RETURN(const DeviceBuffer device, DeviceBuffer::allocate(static_cast<int64_t>(file.size())));
   FileRates rates;
-  rates.threads = upload_threads(file.size());
+  rates.threads = load_threads(file.size());
   {
     DI_ASSIGN_OR_RETURN(const Pinned pinned,
                         allocate_pinned(std::max(kPinned, static_cast<uint64_t>(rates.threads) * kPart)));

@@ -1,5 +1,5 @@
-// Files into device memory: several threads read into pinned memory and copy from there, so that reading and copying go
-// on at the same time.  Used by DeviceMemory when weights are placed.
+// Files into device memory: several threads (tensor/parallel_load.h) read into pinned memory and copy from there, so
+// that reading and copying go on at the same time.  Used by DeviceMemory when weights are placed.
 #pragma once
 
 #include <span>
@@ -12,8 +12,5 @@ namespace deepinfer::cuda {
 // Complete when it returns; the caller sees to it that nothing else uses these places meanwhile.  Pinned memory: 4 MiB
 // a thread, given back at the end.  Errors: of the device, of a file (MappedFile::copy), kResourceExhausted.
 Status upload_files(std::span<const FilePiece> pieces);
-
-// Threads that upload_files() takes for so many bytes: those of the affinity mask, no more than 16.
-int upload_threads(uint64_t bytes);
 
 }  // namespace deepinfer::cuda

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -59,6 +60,16 @@ class Arena {
   int live_ = 0;
 };
 
+// Memory of the host that kernels may read, by its begin, with its end.
+std::map<uintptr_t, uintptr_t>& reachable() {
+  static std::map<uintptr_t, uintptr_t> ranges;
+  return ranges;
+}
+bool is_reachable(uintptr_t address) {
+  const auto after = reachable().upper_bound(address);
+  return after != reachable().begin() && address < std::prev(after)->second;
+}
+
 std::mutex one_call;  // weights are loaded by several threads
 
 Arena& arena() {
@@ -97,7 +108,7 @@ void refuse_host_pointers(const void* arguments, size_t bytes) {
     uintptr_t word;
     std::memcpy(&word, static_cast<const std::byte*>(arguments) + i, 8);
     if (word < 0x500000000000u || word > 0x7fffffffffffu || arena().has(reinterpret_cast<const void*>(word))) continue;
-    if (!is_mapped(word)) continue;
+    if (is_reachable(word) || !is_mapped(word)) continue;
     std::fprintf(stderr, "argument byte %zu of a kernel: %zx is not device memory\n", i, static_cast<size_t>(word));
     std::abort();
   }
@@ -169,7 +180,18 @@ cudaError_t cudaMallocHost(void** data, size_t bytes) {
   *data = std::malloc(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags) {
+  DI_CHECK(flags == cudaHostAllocMapped, "what is not for kernels comes from cudaMallocHost");
+  const std::scoped_lock lock(one_call);
+  *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (*data == nullptr) return cudaErrorMemoryAllocation;
+  const auto begin = reinterpret_cast<uintptr_t>(*data);
+  reachable()[begin] = begin + bytes;
+  return cudaSuccess;
+}
 cudaError_t cudaFreeHost(void* data) {
+  const std::scoped_lock lock(one_call);
+  reachable().erase(reinterpret_cast<uintptr_t>(data));
   std::free(data);
   return cudaSuccess;
 }
