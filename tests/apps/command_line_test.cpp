@@ -56,13 +56,22 @@ TEST(CommandLine, VersionNamesCommitAndPaths) {
 TEST(CommandLine, BackendsAreNamed) {
   for (const char* command : {"run", "batch", "serve", "replay"}) {
     const ProgramResult help = deepinfer({command, "--help"});
-    EXPECT_NE(help.output.find("--gpu-memory-utilization"), std::string::npos) << command;
+    for (const char* option : {"--gpu-memory-utilization", "--expert-placement", "--engram-placement"})
+      EXPECT_NE(help.output.find(option), std::string::npos) << command;
   }
   expect_error(deepinfer({"run", "hi", "--backend", "gpu"}), 2, {"--backend", "`gpu`", "cpu, cuda, reference"});
   expect_error(deepinfer({"run", "hi", "--gpu-memory-utilization", "0.5"}), 3,
                {"--gpu-memory-utilization", "--backend is cpu", "allowed: with --backend cuda"});
   expect_error(deepinfer({"run", "hi", "--backend", "cuda", "--gpu-memory-utilization", "1.5"}), 2,
                {"--gpu-memory-utilization", "1.5", "(0, 1]"});
+  expect_error(deepinfer({"run", "hi", "--expert-placement", "host"}), 3,
+               {"--expert-placement", "--backend is cpu", "allowed: with --backend cuda"});
+  expect_error(deepinfer({"run", "hi", "--engram-placement", "device"}), 3,
+               {"--engram-placement is device", "--backend is cpu", "allowed: host, disk"});
+  expect_error(deepinfer({"run", "hi", "--expert-placement", "disk"}), 2,
+               {"--expert-placement", "`disk`", "device, host"});
+  expect_error(deepinfer({"run", "hi", "--engram-placement", "gpu"}), 2,
+               {"--engram-placement", "`gpu`", "device, host, disk"});
   const ProgramResult cuda = deepinfer({"run", "hi", "--backend", "cuda", "--max-tokens", "1"});
   if (cuda.exit_code != 0) expect_error(cuda, 4, {"--backend", "cuda"});
 }

@@ -22,5 +22,7 @@ inline std::string company_case_name(const testing::TestParamInfo<CompanyCase>& 
 class Company : public testing::TestWithParam<CompanyCase> {};
 // An engine that goes over to other weights answers as one that was opened with them (other_weights_suite.cpp).
 class OtherWeights : public testing::TestWithParam<CompanyCase> {};
+// Where experts and Engram tables lie never shows (weight_placement_suite.cpp).
+class WeightPlacements : public testing::TestWithParam<CompanyCase> {};
 
 }  // namespace deepinfer

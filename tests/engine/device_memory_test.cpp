@@ -19,5 +19,8 @@ INSTANTIATE_TEST_SUITE_P(DeviceMemory, Company, testing::Values(kCompany), compa
 
 INSTANTIATE_TEST_SUITE_P(DeviceMemory, OtherWeights, testing::Values(kCompany), company_case_name);
 
+const CompanyCase kInHost{kHost, kHost, 1, 6};
+INSTANTIATE_TEST_SUITE_P(Memories, WeightPlacements, testing::Values(kCompany, kInHost), company_case_name);
+
 }  // namespace
 }  // namespace deepinfer

@@ -22,14 +22,18 @@ TEST_P(OpsContract, EngramRowsOutsideTheTableAreZeroAndDeadRowsAreUntouched) {
   const OwnedWeight stored = random.weight(LinearWeight::Format::kFp8, 4, 32);
   const std::vector<uint8_t> scales(4, 127);
   const std::vector<int64_t> row = {0, 3, 4, -1, std::numeric_limits<int64_t>::max(), 1};
-  Matrix<bf16> e(3, 64, to_bf16(7));
-  ops_->engram_gather(
-      {.table = {stored.data.data(), scales.data(), 4, 32}, .row = row.data(), .lookups = 2, .e = e.view()});
-  for (size_t i = 0; i < row.size(); ++i) {
-    for (int64_t c = 0; c < 32; ++c) {
-      const bf16 got = e.row(static_cast<int64_t>(i) / 2)[static_cast<int64_t>(i) % 2 * 32 + c];
-      const bool inside = row[i] >= 0 && row[i] < 4;
-      EXPECT_EQ(to_float(got), inside ? e4m3_to_float(stored.data[row[i] * 32 + c]) : 0.0f);
+  for (const bool reachable : {false, true}) {
+    Matrix<bf16> e(3, 64, to_bf16(7));
+    ops_->engram_gather({.table = {stored.data.data(), scales.data(), 4, 32, reachable},
+                         .row = row.data(),
+                         .lookups = 2,
+                         .e = e.view()});
+    for (size_t i = 0; i < row.size(); ++i) {
+      for (int64_t c = 0; c < 32; ++c) {
+        const bf16 got = e.row(static_cast<int64_t>(i) / 2)[static_cast<int64_t>(i) % 2 * 32 + c];
+        const bool inside = row[i] >= 0 && row[i] < 4;
+        EXPECT_EQ(to_float(got), inside ? e4m3_to_float(stored.data[row[i] * 32 + c]) : 0.0f);
+      }
     }
   }
 

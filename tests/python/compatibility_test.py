@@ -13,7 +13,7 @@ from deepinfer import LLM, EngineArgs
 from deepinfer.environment import REFUSED, Environment
 
 TEXT = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
-OWN_ARGUMENTS = {"backend", "threads", "cache_bytes", "prefix_caching", "decode_latency_ms", "kv_disk_folder",
+OWN_ARGUMENTS = {"backend", "expert_placement", "engram_placement", "threads", "cache_bytes", "prefix_caching", "decode_latency_ms", "kv_disk_folder",
                  "kv_disk_bytes", "kv_host_bytes", "prefix_replay", "replay_tokens",
                  "request_log"}
 

@@ -23,12 +23,15 @@ INSTANTIATE_TEST_SUITE_P(Cuda, Continuation, testing::ValuesIn(generators()), ge
 INSTANTIATE_TEST_SUITE_P(Cuda, TakenTokens, testing::ValuesIn(generators()), generator_case_name);
 INSTANTIATE_TEST_SUITE_P(Cuda, Company, testing::ValuesIn(companies()), company_case_name);
 INSTANTIATE_TEST_SUITE_P(Cuda, OtherWeights, testing::ValuesIn(companies()), company_case_name);
+INSTANTIATE_TEST_SUITE_P(Cuda, WeightPlacements, testing::ValuesIn(companies()), company_case_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenGenerator);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Speculation);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Continuation);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TakenTokens);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Company);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OtherWeights);
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WeightPlacements);
 
 TEST(CudaEngine, HasAGpu) {
   expect_gpu_or_skip();

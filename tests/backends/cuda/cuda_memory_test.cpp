@@ -64,6 +64,99 @@ TEST_F(CudaMemory, LoadsPiecesOfFiles) {
   EXPECT_TRUE(got == want);
 }
 
+// FP4 experts and Engram rows, read from the file into memory of the host that kernels reach, give the bits that they
+// give in the device's memory.
+TEST_F(CudaMemory, KernelsReadWeightsOfTheHost) {
+  constexpr int64_t kD = 256, kWidth = 128, kExperts = 4, kTop = 2, kRows = 40;
+  constexpr int64_t kMatrix = kD * kWidth / 2, kScales = kD * kWidth / 32, kTable = 64;
+  const auto ops = make_cuda_ops().value();
+  ASSERT_TRUE(ops->prepare({.rows = kRows,
+                            .max_k = kD,
+                            .max_n = kD,
+                            .heads = 64,
+                            .head_dim = 512,
+                            .experts = kExperts,
+                            .experts_per_token = kTop,
+                            .expert_width = kWidth,
+                            .hidden = kD,
+                            .vocabulary = 256})
+                  .ok());
+  std::mt19937_64 random(11);
+  // Of each expert w1, w3, w2; then the table.  Scales from 2^-2 to 2^1.
+  std::vector<uint8_t> stored(kExperts * 3 * (kMatrix + kScales) + kTable * (kD + kD / 32));
+  for (uint8_t& byte : stored) byte = static_cast<uint8_t>(125 + random() % 4);
+  for (int64_t m = 0; m < kExperts * 3; ++m)
+    std::generate_n(stored.begin() + m * (kMatrix + kScales), kMatrix, [&] { return static_cast<uint8_t>(random()); });
+  std::generate_n(stored.begin() + kExperts * 3 * (kMatrix + kScales), kTable * kD,
+                  [&] { return static_cast<uint8_t>(random() % 0x70); });
+  const TemporaryFolder folder;
+  folder.write("weights", {reinterpret_cast<const char*>(stored.data()), stored.size()});
+  const MappedFile file = MappedFile::open(folder / "weights").value();
+
+  Memory& memory = ops->memory();
+  std::vector<uint16_t> x(kRows * kD), mixed[2], gathered[2];
+  for (uint16_t& value : x) value = static_cast<uint16_t>((random() % 2 << 15) | 0x3f80);  // 1 or -1
+  std::vector<int32_t> expert;
+  std::vector<int64_t> row;
+  for (int64_t i = 0; i < kRows; ++i) {
+    const auto first = static_cast<int32_t>(random() % kExperts);
+    expert.insert(expert.end(), {first, (first + 1) % static_cast<int32_t>(kExperts)});
+    row.push_back(static_cast<int64_t>(random() % (kTable + 2)) - 1);  // some lie outside
+  }
+  const std::vector<float> weight(kRows * kTop, 0.5F);
+  Buffer operands = Buffer::allocate(3 * kRows * kD * 2 + kRows * kTop * 8, memory).value();
+  auto* const there_x = reinterpret_cast<bf16*>(operands.data());
+  bf16 *const there_y = there_x + kRows * kD, *const there_e = there_y + kRows * kD;
+  auto* const there_expert = reinterpret_cast<int32_t*>(there_e + kRows * kD);
+  auto* const there_weight = reinterpret_cast<float*>(there_expert + kRows * kTop);
+  memory.write(there_x, x.data(), x.size() * 2);
+  memory.write(there_expert, expert.data(), expert.size() * 4);
+  memory.write(there_weight, weight.data(), weight.size() * 4);
+  for (const bool host : {false, true}) {
+    Memory& place = host ? ops->reachable_host_memory() : memory;
+    EXPECT_EQ(place.is_host(), host);
+    const Buffer weights = Buffer::allocate(stored.size(), place).value();
+    const FilePiece piece{&file, 0, stored.size(), const_cast<std::byte*>(weights.data())};
+    ASSERT_TRUE(place.load({&piece, 1}).ok());
+    const auto* at = weights.as<uint8_t>();
+    const auto matrix = [&](int64_t n, int64_t k) {
+      const LinearWeight w{LinearWeight::Format::kFp4, n, k, at, at + kMatrix};
+      at += kMatrix + kScales;
+      return w;
+    };
+    std::vector<ExpertWeights> experts(kExperts);
+    for (ExpertWeights& e : experts) {
+      e.w1 = matrix(kWidth, kD);
+      e.w3 = matrix(kWidth, kD);
+      e.w2 = matrix(kD, kWidth);
+    }
+    for (const int64_t rows : {int64_t{3}, kRows}) {
+      ops->mixture_of_experts({.x = {there_x, rows, kD},
+                               .expert = {there_expert, rows, kTop},
+                               .weight = {there_weight, rows, kTop},
+                               .experts = experts.data(),
+                               .expert_count = static_cast<int>(kExperts),
+                               .shared = {},
+                               .limit = 10,
+                               .y = {there_y, rows, kD}});
+      std::vector<uint16_t>& y = mixed[host ? 1 : 0];
+      y.resize(y.size() + static_cast<size_t>(rows * kD));
+      memory.read(y.data() + y.size() - rows * kD, there_y, static_cast<size_t>(rows * kD) * 2);
+    }
+    ops->engram_gather({.table = {at, at + kTable * kD, kTable, kD, true},
+                        .row = row.data(),
+                        .lookups = 1,
+                        .e = {there_e, kRows, kD}});
+    gathered[host ? 1 : 0].resize(kRows * kD);
+    memory.read(gathered[host ? 1 : 0].data(), there_e, kRows * kD * 2);
+    EXPECT_TRUE(ops->health().ok()) << ops->health().message();
+  }
+  EXPECT_TRUE(mixed[0] == mixed[1]);
+  EXPECT_TRUE(gathered[0] == gathered[1]);
+  EXPECT_GT(std::count_if(mixed[1].begin(), mixed[1].end(), [](uint16_t bits) { return (bits & 0x7fff) != 0; }), 1000);
+  EXPECT_GT(std::count_if(gathered[1].begin(), gathered[1].end(), [](uint16_t bits) { return bits != 0; }), 1000);
+}
+
 TEST_F(CudaMemory, SaysWhichFileIsTooShort) {
   const TemporaryFolder folder;
   std::ofstream(folder / "short") << "ten bytes.";

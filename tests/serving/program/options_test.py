@@ -43,7 +43,7 @@ class OptionsTest(unittest.TestCase):
             "max-sequences": "3", "cache-memory": "0.25", "kv-host-memory": "0.01", "no-prefix-cache": "false",
             "max-context": "2000", "step-rows": "256", "decode-latency-ms": "300",
             "draft-tokens": "2", "draft-schedule": quoted("all"),
-            "backend": quoted("cpu"), "log-stats": "1000", "trace": quoted(self.path(run_name + ".trace")),
+            "backend": quoted("cpu"), "engram-placement": quoted("host"), "log-stats": "1000", "trace": quoted(self.path(run_name + ".trace")),
             "request-log": quoted(self.path(run_name + ".requests")),
             "files-dir": quoted(self.path(run_name + ".files")), "files-size": "0.5",
             "cors-origin": '["https://one.example", "https://two.example"]',
@@ -66,7 +66,11 @@ class OptionsTest(unittest.TestCase):
         code, errors = run("--config", self.path("gpu.toml", "gpu-memory-utilization = 0.5\n"))
         self.assertNotEqual(code, 0)
         self.assertIn("--gpu-memory-utilization is given, but --backend is cpu", errors)
-        self.assertEqual(known_options(), set(values) | {"tls-cert", "tls-key", "gpu-memory-utilization"})
+        code, errors = run("--config", self.path("gpu.toml", 'expert-placement = "host"\n'))
+        self.assertNotEqual(code, 0)
+        self.assertIn("--expert-placement is given, but --backend is cpu", errors)
+        self.assertEqual(known_options(),
+                         set(values) | {"tls-cert", "tls-key", "gpu-memory-utilization", "expert-placement"})
 
         config = self.path("all.toml", "".join(f"{name} = {value}\n" for name, value in values.items()))
         from_file = self.options_printed("--config", config)
