@@ -267,6 +267,10 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, const Place
 #pragma unroll 1
   for (int unit = place.cluster; unit < arguments.units; unit += place.clusters) {
     const Section section = section_at<kSections>(arguments, unit);
+    if constexpr (!kSections) {
+#pragma unroll
+      for (float& sum : sums) sum = -0.0f;  // the number that changes no other, not a zero's sign either
+    }
     int part_end = section.first_piece;
 #pragma unroll 1
     for (int part = section.first_part; part < section.first_part + section.parts; ++part) {
@@ -302,9 +306,6 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, const Place
       if constexpr (kSections) {
         write_fp32<kTokens>(arguments, d, tile_at<kTokens>(arguments, place, unit), warpgroup,
                             arguments.part_sums + part * arguments.part_floats, arguments.part_floats / arguments.rows);
-      } else if (part == 0) {
-#pragma unroll
-        for (int i = 0; i < kTokens / 2; ++i) sums[i] = d[i];
       } else {
 #pragma unroll
         for (int i = 0; i < kTokens / 2; ++i) sums[i] += d[i];
