@@ -63,8 +63,11 @@ __device__ __forceinline__ ManyUnit many_unit(const ManyArguments& arguments, in
   const int first = kFormat == LinearWeight::Format::kFp4 ? 0 : arguments.tiles.counts->routed_tiles;
   const ExpertTile any = arguments.tiles.tiles[first + unit / arguments.weight_tiles];
   const int of_expert = unit - (any.expert_first - first) * arguments.weight_tiles;
-  return {arguments.tiles.tiles[any.expert_first + of_expert % any.expert_tiles],
-          of_expert / any.expert_tiles * kManyCluster + static_cast<int>(cluster_rank())};
+  // A cluster takes every so many'th unit, often an even number: without the turn of the tiles from one weight tile to
+  // the next it would have only full or only small ones of experts with two.
+  const int weight_tile = of_expert / any.expert_tiles;
+  return {arguments.tiles.tiles[any.expert_first + (of_expert + weight_tile) % any.expert_tiles],
+          weight_tile * kManyCluster + static_cast<int>(cluster_rank())};
 }
 
 template <LinearWeight::Format kFormat>
