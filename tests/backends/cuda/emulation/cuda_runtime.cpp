@@ -180,18 +180,22 @@ cudaError_t cudaMallocHost(void** data, size_t bytes) {
   *data = std::malloc(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags) {
-  DI_CHECK(flags == cudaHostAllocMapped, "what is not for kernels comes from cudaMallocHost");
+cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned flags) {
+  DI_CHECK(flags == cudaHostRegisterMapped, "memory is registered for kernels");
   const std::scoped_lock lock(one_call);
-  *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (*data == nullptr) return cudaErrorMemoryAllocation;
-  const auto begin = reinterpret_cast<uintptr_t>(*data);
+  const auto begin = reinterpret_cast<uintptr_t>(data);
   reachable()[begin] = begin + bytes;
   return cudaSuccess;
 }
-cudaError_t cudaFreeHost(void* data) {
+cudaError_t cudaHostGetDevicePointer(void** there, void* data, unsigned) {
+  *there = data;
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* data) {
   const std::scoped_lock lock(one_call);
-  reachable().erase(reinterpret_cast<uintptr_t>(data));
+  return reachable().erase(reinterpret_cast<uintptr_t>(data)) == 1 ? cudaSuccess : cudaErrorInvalidValue;
+}
+cudaError_t cudaFreeHost(void* data) {
   std::free(data);
   return cudaSuccess;
 }

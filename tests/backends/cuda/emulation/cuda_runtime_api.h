@@ -50,9 +50,11 @@ cudaError_t cudaMalloc(void** data, size_t bytes);
 cudaError_t cudaFree(void* data);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMallocHost(void** data, size_t bytes);
-enum { cudaHostAllocMapped = 2 };
-cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags);  // kernels may read it
 cudaError_t cudaFreeHost(void* data);
+enum { cudaHostRegisterMapped = 2 };
+cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned flags);  // kernels may read it
+cudaError_t cudaHostUnregister(void* data);
+cudaError_t cudaHostGetDevicePointer(void** there, void* data, unsigned flags);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
