@@ -100,7 +100,10 @@ def svg(kernels):
     scale = (width - 2 * left) / (end - begin)
     lanes = []
     boxes = []
-    palette = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f", "#bab0ac"]
+    palette = [
+        "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b8860b", "#b07aa1", "#9c755f",
+        "#7f7f7f", "#1f5f3f", "#d4619b", "#2f4b7c", "#a05195", "#665191", "#ff7c43", "#8c564b",
+    ]
     colours = {}
     for k in kernels:
         lane = next((i for i, free in enumerate(lanes) if free <= k["at"]), len(lanes))
@@ -110,14 +113,16 @@ def svg(kernels):
         colour = colours.setdefault(k["name"], palette[len(colours) % len(palette)])
         boxes.append((left + (k["at"] - begin) * scale, 40 + lane * (height + gap), (k["until"] - k["at"]) * scale, colour, k))
     bottom = 40 + len(lanes) * (height + gap)
+    columns = 7  # of the legend
+    legend_rows = -(-len(colours) // columns)
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 30}" font-family="sans-serif" font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 10 + 18 * legend_rows}" font-family="sans-serif" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
-    for tick in range(int(begin // 20 + 1) * 20, int(end) + 1, 20):
-        x = left + (tick - begin) * scale
+    for tick in range(20, int(end - begin) + 1, 20):
+        x = left + tick * scale
         out.append(f'<line x1="{x:.1f}" y1="30" x2="{x:.1f}" y2="{bottom}" stroke="#ddd"/>')
-        out.append(f'<text x="{x:.1f}" y="22" text-anchor="middle" fill="#555">{tick - begin:.0f} us</text>')
+        out.append(f'<text x="{x:.1f}" y="22" text-anchor="middle" fill="#555">{tick} us</text>')
     for x, y, w, colour, k in boxes:
         title = html.escape(f"{k['name']}: {k['until'] - k['at']:.1f} us, adds {k['gain']:.1f} us, {k['blocks']} blocks")
         out.append(f'<g><title>{title}</title><rect x="{x:.1f}" y="{y}" width="{max(w, 1):.1f}" height="{height}" fill="{colour}"/>')
@@ -125,9 +130,10 @@ def svg(kernels):
             out.append(f'<text x="{x + 4:.1f}" y="{y + 17}" fill="white">{html.escape(k["name"])}</text>')
         out.append("</g>")
     for i, (name, colour) in enumerate(colours.items()):
-        x = left + i * (width - 2 * left) / len(colours)
-        out.append(f'<rect x="{x:.1f}" y="{bottom + 8}" width="10" height="10" fill="{colour}"/>')
-        out.append(f'<text x="{x + 13:.1f}" y="{bottom + 17}" font-size="9">{html.escape(name)}</text>')
+        x = left + i % columns * (width - 2 * left) / columns
+        y = bottom + 8 + i // columns * 18
+        out.append(f'<rect x="{x:.1f}" y="{y}" width="10" height="10" fill="{colour}"/>')
+        out.append(f'<text x="{x + 14:.1f}" y="{y + 9}">{html.escape(name)}</text>')
     out.append("</svg>")
     return "\n".join(out) + "\n"
 
