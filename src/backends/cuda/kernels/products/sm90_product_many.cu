@@ -6,7 +6,6 @@
 //
 // Where there are fewer tiles than multiprocessors, a unit of work is a section of a tile's parts; the sums of all parts
 // then go to memory, and sm90_add_parts adds them in their order.
-#include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -19,9 +18,12 @@
 #include "backends/cuda/device/shared_address.cuh"
 #include "backends/cuda/device/warpgroup.cuh"
 #include "backends/cuda/device/wgmma.cuh"
+#include "backends/cuda/kernels/products/product_many_output.cuh"
+#include "backends/cuda/kernels/products/product_many_rows.cuh"
+#include "backends/cuda/kernels/products/product_many_units.cuh"
+#include "backends/cuda/kernels/products/sm90_add_parts.h"
 #include "backends/cuda/kernels/products/sm90_pieces.cuh"
 #include "backends/cuda/kernels/products/sm90_product_image.cuh"
-#include "backends/cuda/kernels/products/sm90_add_parts.h"
 #include "backends/cuda/kernels/products/sm90_product_image.h"
 #include "backends/cuda/kernels/products/sm90_product_places.h"
 #include "backends/cuda/kernels/products/sm90_products.h"
@@ -30,165 +32,10 @@
 namespace deepinfer::cuda {
 namespace {
 
+using namespace product_many;
+
 constexpr int kMultipliers = 256, kThreads = kMultipliers + 128;
-constexpr int kOutputs = 128;  // of a block's tile
-constexpr int kPieceColumns = static_cast<int>(kProductPiece);
-constexpr int kRowBytes = kPieceColumns * 2;  // of a piece of a row of x
 constexpr int kWeightPlaces = 5;
-constexpr int kSectionTokens = 64;  // of a tile that has sections
-constexpr int kBand = 16;  // tiles of rows that meet the same weights one after the other
-
-struct Arguments : ProductPlaces {
-  const std::byte* image;
-  int row_groups;                      // of 8 rows
-  int output_tiles, row_tiles, units;  // tiles of a cluster; units: sections of the tiles of all groups
-  int section_bits;                    // a tile has 2^section_bits sections
-  float* part_sums;                    // [parts][rows][groups * n], where tiles have sections
-  int64_t part_floats;                 // of a part
-  bool whole_chunks;                   // 8 neighbouring outputs of y are one aligned store
-};
-
-struct Tile {
-  int group, output, row;  // output: of the block
-};
-
-struct Section {  // of a tile
-  int first_part, parts, first_piece, pieces;
-};
-__device__ __forceinline__ int first_piece_of(const Arguments& arguments, int part) {
-  return part * arguments.pieces >> arguments.part_bits;
-}
-template <bool kSections>
-__device__ __forceinline__ Section section_at(const Arguments& arguments, int unit) {
-  if constexpr (!kSections) return {0, arguments.parts, 0, arguments.pieces};
-  const int parts = arguments.parts >> arguments.section_bits;
-  const int first = (unit & ((1 << arguments.section_bits) - 1)) * parts, piece = first_piece_of(arguments, first);
-  return {first, parts, piece, first_piece_of(arguments, first + parts) - piece};
-}
-
-struct Place {  // of a block
-  int cluster, clusters, rank, blocks;
-};
-__device__ __forceinline__ Place place_of_block() {
-  const int blocks = static_cast<int>(cluster_blocks());
-  return {static_cast<int>(blockIdx.x) / blocks, static_cast<int>(gridDim.x) / blocks, static_cast<int>(cluster_rank()),
-          blocks};
-}
-
-template <int kTokens>
-__device__ __forceinline__ Tile tile_at(const Arguments& arguments, const Place& place, int unit) {
-  const int index = unit >> arguments.section_bits;
-  const int of_group = arguments.output_tiles * arguments.row_tiles;
-  const int group = index / of_group, in_group = index - group * of_group;
-  const int band = in_group / (kBand * arguments.output_tiles), in_band = in_group - band * kBand * arguments.output_tiles;
-  const int width = min(kBand, arguments.row_tiles - band * kBand);
-  return {group, (in_band / width * place.blocks + place.rank) * kOutputs, (band * kBand + in_band % width) * kTokens};
-}
-
-// Places of the ring of rows.
-template <Format kFormat>
-constexpr int kStages = kFormat == Format::kFp8 ? 8 : 6;
-constexpr int kMostStages = 8;
-
-template <int kStages>
-struct Turn {
-  int place = 0;
-  uint32_t parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++place == kStages) {
-      place = 0;
-      parity ^= 1;
-    }
-  }
-};
-
-struct Barriers {
-  uint64_t full[kMostStages], empty[kMostStages];
-};
-
-// The pieces of the image of the cluster's tiles, one after the other; by one thread of the block.
-template <Format kFormat, int kTokens, bool kSections>
-__device__ __forceinline__ void bring_rows(const Arguments& arguments, const Place& place, uint32_t ring,
-                                           Barriers& barriers) {
-  Turn<kStages<kFormat>> turn;
-  const auto all = static_cast<uint16_t>((1 << place.blocks) - 1);
-  for (int unit = place.cluster; unit < arguments.units; unit += place.clusters) {
-    const Tile tile = tile_at<kTokens>(arguments, place, unit);
-    const Section section = section_at<kSections>(arguments, unit);
-    const int first = tile.row / kImageRows, there = min(kTokens / kImageRows, arguments.row_groups - first);
-    const int from = there * place.rank / place.blocks, own = there * (place.rank + 1) / place.blocks - from;
-    const std::byte* image = arguments.image + image_place(tile.group, arguments.pieces, section.first_piece,
-                                                           arguments.row_groups, first + from);
-    const uint32_t to = ring + static_cast<uint32_t>(from * kImageGroupBytes);
-#pragma unroll 1
-    for (int piece = 0; piece < section.pieces; ++piece, turn.next()) {
-      const uint32_t full = shared_address(&barriers.full[turn.place]);
-      barrier_wait(shared_address(&barriers.empty[turn.place]), turn.parity ^ 1);
-      barrier_arrive_expect(full, static_cast<uint32_t>(there * kImageGroupBytes));
-      if (own > 0)
-        bulk_copy_to_cluster(to + static_cast<uint32_t>(turn.place * kTokens * kRowBytes), image,
-                             static_cast<uint32_t>(own * kImageGroupBytes), full, all);
-      image += int64_t{arguments.row_groups} * kImageGroupBytes;
-    }
-  }
-}
-
-// Writes the sums of a warpgroup's 64 outputs by kTokens rows to a matrix of fp32 numbers.
-template <int kTokens>
-__device__ __forceinline__ void write_fp32(const Arguments& arguments, const float (&sums)[kTokens / 2], const Tile& tile,
-                                           int warpgroup, float* to, int64_t stride) {
-  const int warp = warp_id() % 4, lane = lane_id(), first = tile.output + warpgroup * 64;  // output of the group
-#pragma unroll
-  for (int j = 0; j < kTokens / 8; ++j)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int output = first + warp * 16 + lane / 4 + i / 2 * 8, row = tile.row + 8 * j + 2 * (lane % 4) + i % 2;
-      if (output < arguments.n && row < arguments.rows)
-        to[row * stride + int64_t{tile.group} * arguments.n + output] = sums[4 * j + i];
-    }
-}
-
-// Writes the sums of a warpgroup's 64 outputs by kTokens rows.  staging: kTokens rows of 128 bytes, of the warpgroup.
-template <int kTokens>
-__device__ __forceinline__ void write_sums(const Arguments& arguments, const float (&sums)[kTokens / 2],
-                                           const Tile& tile, int warpgroup, std::byte* staging) {
-  const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-  const int first = tile.output + warpgroup * 64;  // output of the group
-  const int64_t column = int64_t{tile.group} * arguments.n;
-  if (arguments.y32 != nullptr)
-    return write_fp32<kTokens>(arguments, sums, tile, warpgroup, arguments.y32, arguments.y_stride);
-  warpgroup_sync(warpgroup);  // what the tile before left there has been read
-  const uint32_t to = shared_address(staging) + static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * 128 +
-                                                                      ((warp * 2 + lane / 8 % 2) ^ (lane % 8)) * 16);
-#pragma unroll
-  for (int j = 0; j < kTokens / 8; j += 2) {
-    uint32_t pairs[4];
-#pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(sums[4 * (j + m / 2) + 2 * (m % 2)],
-                                                        sums[4 * (j + m / 2) + 2 * (m % 2) + 1]);
-      pairs[m] = *reinterpret_cast<const uint32_t*>(&pair);
-    }
-    store_matrices_transposed(to + static_cast<uint32_t>(j * 8 * 128), pairs[0], pairs[1], pairs[2], pairs[3]);
-  }
-  warpgroup_sync(warpgroup);
-  const int chunk = thread % 8, output = first + chunk * 8;
-#pragma unroll 4
-  for (int i = 0; i < kTokens / 16; ++i) {
-    const int token = i * 16 + thread / 8, row = tile.row + token;
-    if (row >= arguments.rows || output >= arguments.n) continue;
-    const uint4 v = *reinterpret_cast<const uint4*>(staging + token * 128 + (chunk ^ (token % 8)) * 16);
-    uint16_t* const y = arguments.y + row * arguments.y_stride + column + output;
-    if (arguments.whole_chunks) {
-      *reinterpret_cast<uint4*>(y) = v;
-    } else {
-      for (int e = 0; e < min(8, arguments.n - output); ++e) {
-        const uint32_t word = e < 2 ? v.x : e < 4 ? v.y : e < 6 ? v.z : v.w;
-        y[e] = static_cast<uint16_t>(e % 2 == 0 ? word : word >> 16);
-      }
-    }
-  }
-}
 
 template <Format kFormat, int kTokens, bool kSections>
 __device__ __forceinline__ void multiply(const Arguments& arguments, const Place& place, uint32_t ring, uint32_t rings,
