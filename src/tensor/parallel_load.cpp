@@ -4,10 +4,9 @@
 #include <atomic>
 #include <mutex>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
+#include "base/on_threads.h"
 #include "base/out_of_memory.h"
 #include "base/topology.h"
 
@@ -61,9 +60,9 @@ Status load(std::span<const FilePiece> pieces, int threads, MakePartLoader make)
   std::atomic<bool> failed{false};
   std::mutex mutex;
   Status first;  // error
-  const auto work = [&](int thread) {
+  const auto work = [&](size_t thread) {
     const Status status = or_out_of_memory(what, [&]() -> Status {
-      DI_ASSIGN_OR_RETURN(const std::unique_ptr<PartLoader> loader, make(thread));
+      DI_ASSIGN_OR_RETURN(const std::unique_ptr<PartLoader> loader, make(static_cast<int>(thread)));
       for (size_t part = next++; part < parts.size() && !failed; part = next++)
         DI_RETURN_IF_ERROR(
             loader->load(std::span(list).subspan(parts[part].first, parts[part].last - parts[part].first)));
@@ -74,17 +73,7 @@ Status load(std::span<const FilePiece> pieces, int threads, MakePartLoader make)
     const std::scoped_lock lock(mutex);
     if (first.ok()) first = status;
   };
-  {
-    const auto wanted = static_cast<int>(std::min<size_t>(static_cast<size_t>(std::max(1, threads)), parts.size()));
-    std::vector<std::jthread> others;
-    others.reserve(static_cast<size_t>(wanted - 1));
-    try {
-      while (std::ssize(others) < wanted - 1) others.emplace_back(work, 1 + static_cast<int>(std::ssize(others)));
-    } catch (const std::system_error&) {
-      // The threads that there are do it.
-    }
-    work(0);
-  }
+  on_threads(std::min<size_t>(static_cast<size_t>(std::max(1, threads)), parts.size()), work);
   return first;
 }
 

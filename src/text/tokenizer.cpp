@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/bounded_file.h"
+#include "base/on_threads.h"
 #include "base/out_of_memory.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
@@ -233,17 +232,7 @@ Status Tokenizer::State::encode_normalized(std::string_view text, std::vector<st
                                         return encode_pieces(parts[i], part_ids[i], *Borrowed(*this));
                                       });
   };
-  {
-    std::vector<std::jthread> workers;
-    for (std::size_t i = 1; i < parts.size(); ++i) {
-      try {
-        workers.emplace_back(work, i);
-      } catch (const std::system_error&) {
-        work(i);  // no more threads to be had
-      }
-    }
-    work(0);
-  }
+  on_threads(parts.size(), work);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     DI_RETURN_IF_ERROR(part_status[i]);
     ids.insert(ids.end(), part_ids[i].begin(), part_ids[i].end());

@@ -1,47 +1,27 @@
 // Where weights lie never shows in an answer: every placement gives the answers of the backend in the host's memory,
 // also with other weights.
 #include "engine/company_suite.h"
-#include "engine/engine_run.h"
-#include "models/synthetic_model.h"
+#include "engine/two_models.h"
 
 namespace deepinfer {
 namespace {
 
 TEST_P(WeightPlacements, NeverChangeAnAnswer) {
-  const TemporaryFolder first, second;
-  write_synthetic_model(first, synthetic_config(nlohmann::json::object()), 11);
-  write_synthetic_model(second, synthetic_config(nlohmann::json::object()), 12);
-  EngineRequest request;
-  for (int32_t i = 0; i < 40; ++i) request.prompt.push_back(3 + i * 7 % 50);
-  request.params = greedy_params(12, -1);
-  request.params.stop_tokens.clear();
-  const auto options = [](const TemporaryFolder& model, const WeightPlacement& placement) {
-    EngineOptions options;
-    options.model = model.path();
-    options.placement = placement;
-    options.max_context = 256;
-    options.cache_bytes = 4 << 20;
-    options.max_sequences = 2;
-    return options;
-  };
-  const auto ask = [&](EngineRun& run) {
-    const RequestId id = run.submit(request).value();
-    run.drain();
-    return run.seen(id).tokens;
-  };
-  EngineRun one(GetParam().solo, options(first, {}));
-  EngineRun other(GetParam().solo, options(second, {}));
-  const auto want = ask(one), want_other = ask(other);
+  const TwoModels models;
+  EngineRun one(GetParam().solo, models.options(models.first, {}));
+  EngineRun other(GetParam().solo, models.options(models.second, {}));
+  const auto want = models.answer(one), want_other = models.answer(other);
   const bool device = !GetParam().backend.make()->memory().is_host();
   for (const ExpertPlacement experts : {ExpertPlacement::kDevice, ExpertPlacement::kHost}) {
     for (const EngramPlacement engram : {EngramPlacement::kDevice, EngramPlacement::kHost, EngramPlacement::kDisk}) {
       if (!device && (experts == ExpertPlacement::kHost || engram == EngramPlacement::kDevice)) continue;
       const std::string what =
           "experts: " + std::string(to_string(experts)) + ", Engram tables: " + std::string(to_string(engram));
-      EngineRun placed(GetParam().backend, options(first, {experts, engram}));
-      expect_same_tokens(ask(placed), want, what);
-      ASSERT_TRUE(placed.engine().update_weights({.folder = second.path(), .mode = PauseMode::kDrain}).ok()) << what;
-      expect_same_tokens(ask(placed), want_other, what + ", other weights");
+      EngineRun placed(GetParam().backend, models.options(models.first, {experts, engram}));
+      expect_same_tokens(models.answer(placed), want, what);
+      ASSERT_TRUE(placed.engine().update_weights({.folder = models.second.path(), .mode = PauseMode::kDrain}).ok())
+          << what;
+      expect_same_tokens(models.answer(placed), want_other, what + ", other weights");
     }
   }
 }

@@ -19,10 +19,16 @@ __device__ __forceinline__ Rotation rotation_at(int64_t position, float frequenc
   return {static_cast<float>(cos), static_cast<float>(sin)};
 }
 
+struct RotatedPair {
+  bf16 first, second;
+};
+__device__ __forceinline__ RotatedPair rotated(float a, float b, Rotation rotation) {
+  return {round_to_bf16(a * rotation.cos - b * rotation.sin), round_to_bf16(a * rotation.sin + b * rotation.cos)};
+}
 __device__ __forceinline__ void rotate_pair(bf16* pair, Rotation rotation) {
-  const float a = widen(pair[0]), b = widen(pair[1]);
-  pair[0] = round_to_bf16(a * rotation.cos - b * rotation.sin);
-  pair[1] = round_to_bf16(a * rotation.sin + b * rotation.cos);
+  const RotatedPair to = rotated(widen(pair[0]), widen(pair[1]), rotation);
+  pair[0] = to.first;
+  pair[1] = to.second;
 }
 
 }  // namespace deepinfer::cuda

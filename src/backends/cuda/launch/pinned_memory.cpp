@@ -5,16 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include "backends/cuda/launch/cuda_status.h"
+#include "base/on_threads.h"
 #include "tensor/buffer.h"
 #include "tensor/parallel_load.h"
 
 namespace deepinfer::cuda {
-
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -27,19 +24,11 @@ uint64_t mapped_bytes(uint64_t bytes) {
 // Brings the pages in by several threads: registering does that too, but by one.
 void touch(std::byte* data, uint64_t bytes) {
   const auto threads = static_cast<uint64_t>(load_threads(bytes));
-  const auto work = [=](uint64_t thread) {
-    const uint64_t pages = (bytes + kPage - 1) / kPage;
+  const uint64_t pages = (bytes + kPage - 1) / kPage;
+  on_threads(threads, [&](uint64_t thread) {
     for (uint64_t page = pages * thread / threads; page < pages * (thread + 1) / threads; ++page)
       *static_cast<volatile std::byte*>(data + page * kPage) = std::byte{0};
-  };
-  std::vector<std::jthread> others;
-  others.reserve(threads);
-  try {
-    for (uint64_t thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
-  } catch (const std::system_error&) {
-    // Registering brings in what is left.
-  }
-  work(0);
+  });
 }
 
 }  // namespace

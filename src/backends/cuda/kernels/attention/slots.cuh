@@ -6,6 +6,7 @@
 #include "backends/cuda/device/formats.cuh"
 #include "backends/cuda/device/views.cuh"
 #include "backends/cuda/kernels/attention/attention.h"
+#include "backends/cuda/kernels/attention/visible_window.cuh"
 
 namespace deepinfer::cuda {
 
@@ -26,13 +27,7 @@ __device__ inline Slots slots_of(const AttentionStep& step, int64_t list_row) {
   const auto& entry = entry_of(step.list, list_row);
   const AttentionSequence& sequence = entry.sequence;
   const int64_t i = list_row - entry.begin;
-  int64_t last = sequence.position + i, first = last - op.window_size + 1;
-  if (op.window == SparseAttention::Window::kDraftBlock) {
-    first = sequence.position - op.window_size;
-    last = sequence.position + sequence.step_records - 1;
-  }
-  first = max(first, sequence.first_visible);
-  const int window = static_cast<int>(max(last - first + 1, int64_t{0}));
+  const auto [first, window] = visible_window(op, sequence, i);
   int compressed = 0;
   if (op.selected.data != nullptr) {  // the first -1 of an ascending row
     const int32_t* selected = row_of(op.selected, sequence.first_row + i);

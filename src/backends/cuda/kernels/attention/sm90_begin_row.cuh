@@ -8,6 +8,7 @@
 #include "backends/cuda/kernels/attention/record_channels.cuh"
 #include "backends/cuda/kernels/attention/sm90_records.cuh"
 #include "backends/cuda/kernels/attention/sm90_shape.cuh"
+#include "backends/cuda/kernels/attention/visible_window.cuh"
 
 namespace deepinfer::cuda::row_attention {
 
@@ -26,13 +27,9 @@ __device__ __forceinline__ Row begin_row(const Arguments& arguments, int64_t lis
   const AttentionSequence& sequence = entry.sequence;
   const int64_t i = list_row - entry.begin;
   q_row = sequence.first_row + i;
-  int64_t last = sequence.position + i, first = last - op.window_size + 1;
-  if (op.window == SparseAttention::Window::kDraftBlock) {
-    first = sequence.position - op.window_size;
-    last = sequence.position + sequence.step_records - 1;
-  }
-  first = max(first, sequence.first_visible);
-  const int window = static_cast<int>(max(last - first + 1, int64_t{0}));
+  const VisibleWindow visible = visible_window(op, sequence, i);
+  const int64_t first = visible.first;
+  const int window = visible.rows;
 
   const uint4* q = reinterpret_cast<const uint4*>(row_of(op.q, q_row));
   constexpr int kPieces = kHeads * kHeadDim / 8 / kThreads;

@@ -70,4 +70,5 @@ __device__ __forceinline__ void write_sums(const Arguments& arguments, const flo
     }
   }
 }
+
 }  // namespace deepinfer::cuda::product_many

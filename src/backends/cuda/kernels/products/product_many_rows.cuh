@@ -62,4 +62,5 @@ __device__ __forceinline__ void bring_rows(const Arguments& arguments, const Pla
     }
   }
 }
+
 }  // namespace deepinfer::cuda::product_many

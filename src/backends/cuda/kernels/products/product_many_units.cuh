@@ -18,8 +18,8 @@ struct Arguments : ProductPlaces {
   int row_groups;                      // of 8 rows
   int output_tiles, row_tiles, units;  // tiles of a cluster; units: sections of the tiles of all groups
   int section_bits;                    // a tile has 2^section_bits sections
-  float* part_sums;                    // [parts][rows][groups * n], where tiles have sections
-  int64_t part_floats;                 // of a part
+  float* part_sums;                    // [parts][rows][outputs], where tiles have sections
+  int64_t outputs;                     // of all groups
   bool whole_chunks;                   // 8 neighbouring outputs of y are one aligned store
 };
 
@@ -60,4 +60,5 @@ __device__ __forceinline__ Tile tile_at(const Arguments& arguments, const Place&
   const int width = min(kBand, arguments.row_tiles - band * kBand);
   return {group, (in_band / width * place.blocks + place.rank) * kOutputs, (band * kBand + in_band % width) * kTokens};
 }
+
 }  // namespace deepinfer::cuda::product_many

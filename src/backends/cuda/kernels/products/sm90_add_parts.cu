@@ -12,7 +12,7 @@ constexpr int kThreads = 256;
 
 struct Arguments {
   PartSums parts;
-  int64_t n, y_stride;
+  int64_t y_stride;
   uint16_t* y;
   float* y32;
 };
@@ -20,11 +20,12 @@ struct Arguments {
 __global__ void __launch_bounds__(kThreads) add_parts(const Arguments arguments) {
   follow_previous_kernels();
   const int64_t output = int64_t{blockIdx.x} * kThreads + threadIdx.x, row = blockIdx.y;
-  if (output >= arguments.n) return;
-  const float* const from = arguments.parts.sums + row * arguments.n + output;
+  const auto& [sums, rows, n, parts] = arguments.parts;
+  if (output >= n) return;
+  const float* const from = sums + row * n + output;
   float sum = from[0];
 #pragma unroll 8
-  for (int part = 1; part < arguments.parts.parts; ++part) sum += from[part * arguments.parts.of_part];
+  for (int part = 1; part < parts; ++part) sum += from[part * rows * n];
   const int64_t to = row * arguments.y_stride + output;
   if (arguments.y32 != nullptr) {
     arguments.y32[to] = sum;
@@ -35,10 +36,9 @@ __global__ void __launch_bounds__(kThreads) add_parts(const Arguments arguments)
 
 }  // namespace
 
-Status sm90_add_parts(const PartSums& parts, int64_t rows, int64_t n, uint16_t* y, float* y32, int64_t y_stride,
-                      Stream stream) {
-  return launch(add_parts, "sm90_add_parts", dim3(blocks(divided_up(n, kThreads)), blocks(rows)), kThreads, 0, stream,
-                Arguments{parts, n, y_stride, y, y32}, kEarly);
+Status sm90_add_parts(const PartSums& parts, uint16_t* y, float* y32, int64_t y_stride, Stream stream) {
+  return launch(add_parts, "sm90_add_parts", dim3(blocks(divided_up(parts.n, kThreads)), blocks(parts.rows)), kThreads,
+                0, stream, Arguments{parts, y_stride, y, y32}, kEarly);
 }
 
 }  // namespace deepinfer::cuda

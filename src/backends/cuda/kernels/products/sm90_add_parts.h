@@ -10,11 +10,10 @@ namespace deepinfer::cuda {
 
 struct PartSums {
   const float* sums;  // [parts][rows][n]
-  int64_t of_part;    // floats: rows * n
+  int64_t rows, n;
   int parts;
 };
 // In ascending order, into y, rounded once, or y32 where it is not null; y_stride: from a row of either to the next.
-Status sm90_add_parts(const PartSums& parts, int64_t rows, int64_t n, uint16_t* y, float* y32, int64_t y_stride,
-                      Stream stream);
+Status sm90_add_parts(const PartSums& parts, uint16_t* y, float* y32, int64_t y_stride, Stream stream);
 
 }  // namespace deepinfer::cuda

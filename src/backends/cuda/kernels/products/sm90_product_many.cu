@@ -152,7 +152,7 @@ __device__ __forceinline__ void multiply(const Arguments& arguments, const Place
       release(before);
       if constexpr (kSections) {
         write_fp32<kTokens>(arguments, d, tile_at<kTokens>(arguments, place, unit), warpgroup,
-                            arguments.part_sums + part * arguments.part_floats, arguments.part_floats / arguments.rows);
+                            arguments.part_sums + part * arguments.rows * arguments.outputs, arguments.outputs);
       } else {
 #pragma unroll
         for (int i = 0; i < kTokens / 2; ++i) sums[i] += d[i];
@@ -213,7 +213,7 @@ Status launch_kernel(Arguments arguments, int groups, int multiprocessors, Strea
 
 // Sections of a tile that make the most of the multiprocessors, where all sums of parts fit into the scratch memory.
 int section_bits_of(const Arguments& arguments, int groups, int multiprocessors, int64_t sum_bytes) {
-  if (arguments.part_floats * arguments.parts * 4 > sum_bytes) return 0;
+  if (arguments.outputs * arguments.rows * arguments.parts * 4 > sum_bytes) return 0;
   const int cluster = cluster_of(arguments), clusters = multiprocessors / cluster;
   const int64_t tiles =
       groups * divided_up(arguments.n, kOutputs * cluster) * divided_up(arguments.rows, kSectionTokens);
@@ -232,8 +232,8 @@ Status launch_rows(Arguments arguments, int groups, int64_t sum_bytes, Stream st
   arguments.section_bits = section_bits_of(arguments, groups, multiprocessors, sum_bytes);
   if (arguments.section_bits > 0) {
     DI_RETURN_IF_ERROR((launch_kernel<kFormat, kSectionTokens, true>(arguments, groups, multiprocessors, stream)));
-    return sm90_add_parts({arguments.part_sums, arguments.part_floats, arguments.parts}, arguments.rows,
-                          groups * arguments.n, arguments.y, arguments.y32, arguments.y_stride, stream);
+    return sm90_add_parts({arguments.part_sums, arguments.rows, arguments.outputs, arguments.parts}, arguments.y,
+                          arguments.y32, arguments.y_stride, stream);
   }
   // Tiles of 64 rows take 0.6 times as long as those of 128.
   const int64_t output_tiles = groups * divided_up(arguments.n, kOutputs);
@@ -260,7 +260,7 @@ Status sm90_product_many(const Product& product, const ProductScratch& scratch, 
     Arguments arguments{places_of(some)};
     arguments.image = scratch.image;
     arguments.part_sums = scratch.sums;
-    arguments.part_floats = rows * some.weight.n;
+    arguments.outputs = some.weight.n;
     arguments.row_groups = static_cast<int>(divided_up(rows, kImageRows));
     arguments.whole_chunks = reinterpret_cast<uintptr_t>(some.y.data) % 16 == 0 && arguments.y_stride % 8 == 0 &&
                              arguments.n % 8 == 0;

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "backends/cuda/device/launch_dependency.cuh"
-#include "backends/cuda/device/rotation.cuh"
 #include "backends/cuda/device/row_channels.cuh"
 #include "backends/cuda/device/views.cuh"
+#include "backends/cuda/kernels/rows/row_rotations.cuh"
 #include "backends/cuda/kernels/rows/rows.h"
 #include "backends/cuda/launch/launch.cuh"
 #include "base/check.h"
@@ -14,8 +14,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kTurn = kThreads * kChannels;  // columns that a block takes at once
-constexpr int kMostPairs = 256;
-constexpr int64_t kGoodBlocks = 1024;  // beyond, a block takes more turns
+constexpr int64_t kGoodBlocks = 1024;        // beyond, a block takes more turns
 
 struct Arguments {
   Rope op;
@@ -28,11 +27,7 @@ __global__ void __launch_bounds__(kThreads) rope_quantize(const Arguments argume
   const Rope& op = arguments.op;
   const int pairs = op.table.pairs, d = static_cast<int>(op.x.columns);
   const int64_t m = blockIdx.x;
-  for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kThreads) {
-    rotations[i] = rotation_at(op.position[m], op.table.frequencies[i]);
-    if (op.inverse) rotations[i].sin = -rotations[i].sin;
-  }
-  __syncthreads();
+  make_rotations<kThreads>(op, m, rotations);
   bf16* const row = row_of(op.x, m);
   const int begin = static_cast<int>(blockIdx.y) * arguments.columns, end = min(begin + arguments.columns, d);
   for (int first = begin; first < end; first += kTurn) {
@@ -43,10 +38,9 @@ __global__ void __launch_bounds__(kThreads) rope_quantize(const Arguments argume
     if (tail >= 0 && c < end) {
 #pragma unroll
       for (int i = 0; i < kChannels; i += 2) {
-        const Rotation rotation = rotations[(tail + i) / 2];
-        const float a = x[i], b = x[i + 1];
-        x[i] = widen(round_to_bf16(a * rotation.cos - b * rotation.sin));
-        x[i + 1] = widen(round_to_bf16(a * rotation.sin + b * rotation.cos));
+        const RotatedPair pair = rotated(x[i], x[i + 1], rotations[(tail + i) / 2]);
+        x[i] = widen(pair.first);
+        x[i + 1] = widen(pair.second);
       }
     }
     round_to_fp8_groups(x);
@@ -62,8 +56,7 @@ bool any_rope_quantize_takes(const Rope& op) {
 }
 
 Status any_rope_quantize(const Rope& op, Stream stream) {
-  DI_CHECK(any_rope_quantize_takes(op) && 2 * op.table.pairs <= op.head_dim &&
-               op.x.columns == int64_t{op.heads} * op.head_dim,
+  DI_CHECK(any_rope_quantize_takes(op) && rotates_part_of_heads(op),
            "x is [rows, heads * head_dim] and the rotated channels are part of a head");
   if (op.x.rows == 0) return {};
   const int64_t turns = divided_up(op.x.columns, kTurn);
